@@ -58,6 +58,7 @@ class _Hashed:
         "_is_moved",
         "_is_settled",
         "_is_stored",
+        "_may_fail",
         "_mentions",
         "_monomial_count",
         "_node_count",

@@ -4,7 +4,8 @@
 
 Filters come as early as they can, then lookups by a whole key, changes (they are small), nested aggregates, slices by a
 part of the key, and scans last. An equality with a computed value is turned round to find rows by it: {b = a + 1}
-before S(b, c) becomes (b := a + 1).
+before S(b, c) becomes (b := a + 1). What fails for some arguments, as a CAST of a string does, comes after the filters
+that do not need it: a row that WHERE or HAVING removes must not fail.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from viewlet.algebra.nodes import (
     once,
 )
 from viewlet.algebra.scope import NONE, Vars, inputs, outputs
-from viewlet.algebra.traverse import are_same, rebuild, scalar_variables
+from viewlet.algebra.traverse import are_same, calls, rebuild, scalar_variables
 from viewlet.errors import InternalError
-from viewlet.types import BOOLEAN
+from viewlet.types import BOOLEAN, INTEGER_BITS, Kind, SqlType
 
 _NEVER = 1_000
 
@@ -67,14 +68,13 @@ def order_factors(factors: Sequence[Expr], given: Vars) -> list[Expr]:
 
 
 def try_order(factors: Sequence[Expr], given: Vars) -> list[Expr] | None:
-    remaining, bound, placed = list(factors), given, list[Expr]()
-    while remaining:
+    remaining, late = _set_aside(factors)
+    bound, placed = given, list[Expr]()
+    while True:
         remaining, bound = _place_filters(remaining, bound, placed)
-        if not remaining:
-            break
         costs = [_cost(factor, bound) for factor in remaining]
-        best = min(range(len(remaining)), key=costs.__getitem__)
-        if costs[best] >= 3 and (found := _seek(remaining, bound)) is not None:
+        best = min(range(len(remaining)), key=costs.__getitem__, default=None)
+        if best is not None and costs[best] >= 3 and (found := _seek(remaining, bound)) is not None:
             equality, lift = found
             remaining.remove(equality)
             placed.append(lift)
@@ -82,29 +82,85 @@ def try_order(factors: Sequence[Expr], given: Vars) -> list[Expr] | None:
             if lift.var.type.nullable:
                 placed.append(Cond(call("is_not_null", lift.var, type=BOOLEAN.with_nullable(False))))
             continue
-        if costs[best] >= _NEVER:
-            return None
-        factor = remaining.pop(best)
+        if best is not None and costs[best] < _NEVER:
+            factor = remaining.pop(best)
+        elif late:
+            factor = next((each for each in late if inputs(each) <= bound), late[0])
+            if not inputs(factor) <= bound:
+                return None
+            late.remove(factor)
+        else:
+            return None if remaining else placed
         placed.append(factor)
         bound |= outputs(factor)
-    return placed
+
+
+def _set_aside(factors: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
+    """The factors, and those to be placed when no other can be: they may fail, and no rows are found by them."""
+    if not any(_is_dispensable(factor) for factor in factors):
+        return list(factors), []
+    sought = NONE.union(*(outputs(factor) for factor in factors if not _is_scalar(factor)))
+    late = [factor for factor in factors if _is_dispensable(factor) and not outputs(factor) & sought]
+    return [factor for factor in factors if not any(factor is each for each in late)], late
+
+
+_FAILING = frozenset(("sqrt", "ln", "log10", "exp", "power", "only_row"))
+"""Functions that fail for some arguments, but for arithmetic, which rarely does and is cheap."""
+
+
+@once
+def may_fail(factor: Expr) -> bool:
+    """It raises an error for some rows."""
+    match factor:
+        case Value(scalar) | Lift(_, Value(scalar)) | Cond(scalar):
+            return any(_fails(each) for each in calls(scalar))
+        case _:
+            return False
+
+
+def _is_dispensable(factor: Expr) -> bool:
+    """It may fail, and few rows are saved by having it early: the cost of a filter over a subquery is the subquery."""
+    if not may_fail(factor):
+        return False
+    return not isinstance(factor, Cond) or any(each.op == "only_row" for each in calls(factor.scalar))
+
+
+def _fails(node: Call) -> bool:
+    if node.type.is_integer and any(arg.type.is_integer and _wider(arg.type, node.type) for arg in node.args):
+        return True  # as where an argument was found to be equal to a column of a wider type
+    if node.op != "cast":
+        return node.op in _FAILING
+    source, target = node.args[0].type, node.type
+    if not target.is_exact or source.is_float or source.kind is Kind.VARCHAR:
+        return source.kind is Kind.VARCHAR or (source.is_float and target.is_exact)
+    room = 0 if source.is_integer or target.kind is Kind.DECIMAL else 1
+    return source.is_exact and _whole_digits(source) + room > _whole_digits(target)
+
+
+def _wider(one: SqlType, other: SqlType) -> bool:
+    return INTEGER_BITS[one.kind] > INTEGER_BITS[other.kind]
+
+
+def _whole_digits(type: SqlType) -> int:
+    """Digits before the point that a value may have."""
+    return len(str(1 << INTEGER_BITS[type.kind])) if type.is_integer else type.precision - type.scale
 
 
 def _place_filters(factors: list[Expr], bound: Vars, placed: list[Expr]) -> tuple[list[Expr], Vars]:
-    """Places the conditions, values and assignments whose inputs are bound; answers with the rest and what is bound."""
+    """Places the conditions whose inputs are bound, then values and assignments, after which others may be ready.
+
+    Returns the rest, and what is bound.
+    """
     while True:
-        waiting: list[Expr] = []
-        for i, factor in enumerate(factors):
-            if not _is_scalar(factor) or not inputs(factor) <= bound:
-                waiting.append(factor)
-                continue
-            placed.append(factor)
-            if not outputs(factor) <= bound:  # an assignment: factors before it may be ready now
-                bound |= outputs(factor)
-                factors = waiting + factors[i + 1 :]
-                break
-        else:
-            return waiting, bound
+        ready = [factor for factor in factors if _is_scalar(factor) and inputs(factor) <= bound]
+        first = next((i for i, factor in enumerate(ready) if isinstance(factor, Lift)), len(ready))
+        filters = sorted((factor for factor in ready if isinstance(factor, Cond)), key=may_fail)
+        taken = filters or ready[: first + 1]
+        if not taken:
+            return factors, bound
+        placed += taken
+        bound = bound.union(*(outputs(factor) for factor in taken))
+        factors = [factor for factor in factors if not any(factor is each for each in taken)]
 
 
 def _is_scalar(factor: Expr) -> bool:
