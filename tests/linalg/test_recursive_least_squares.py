@@ -58,3 +58,37 @@ def test_the_estimator_reproduces_r(quarters: dict[str, Any]) -> None:
         found.append((model.intercept_, model.coef_[0]))
     wanted = np.column_stack([quarters["r_constant"], quarters["r_m1"]])[FIRST - 1 :]
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("huge", [1e5, 1e8, -1e9, 1e10])
+@pytest.mark.parametrize("forgetting", [1.0, 0.99])
+def test_an_outlier_that_is_unlearned_leaves_no_trace(huge: float, forgetting: float) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((600, 4)) * [1.0, 100.0, 0.01, 3.0]
+    y = x @ [1.0, -2.0, 3.0, 4.0] + rng.standard_normal(600)
+    model = RecursiveRidge(alpha=0.0, forgetting=forgetting).fit(x, y)
+    model.forgetting = 1.0
+    before = model.coef_.copy(), model.intercept_
+    for column in range(4):
+        row = rng.standard_normal((1, 4))
+        row[0, column] = huge
+        model.partial_fit(row, [huge]).remove(row, [huge])
+        np.testing.assert_allclose(model.coef_, before[0], rtol=1e-10)
+        np.testing.assert_allclose(model.intercept_, before[1], rtol=1e-9)
+    model.partial_fit(x[:40], huge * y[:40])
+    model.remove(x[:20], huge * y[:20]).remove(x[20:40], huge * y[20:40])
+    np.testing.assert_allclose(model.coef_, before[0], rtol=1e-10)
+
+
+def test_rows_whose_products_overflow_are_refused() -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
+    model = RecursiveRidge(alpha=0.5).fit(x, y)
+    before = model.coef_.copy()
+    for change in (model.partial_fit, model.remove):
+        with pytest.raises(linalg.MatrixDataError, match="overflow"):
+            change([[1e200, 0.0, 0.0]], [1.0])
+    assert model.n_samples_seen_ == 20
+    np.testing.assert_array_equal(model.partial_fit(x[:0], y[:0]).coef_, before)
+    model.remove(x, y)
+    np.testing.assert_array_equal(model.coef_, np.zeros(3))

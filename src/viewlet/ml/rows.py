@@ -9,8 +9,10 @@ import numpy as np
 
 from viewlet.linalg import cholesky
 from viewlet.linalg.errors import LinAlgWarning, MatrixDataError
+from viewlet.linalg.magnitudes import LOST
 from viewlet.linalg.values import checked_matrix
 from viewlet.ml.estimator import Estimator, Floats, NotFittedError, ParameterError
+from viewlet.ml.exact_products import ProductSum
 
 
 class RowEstimator(Estimator):
@@ -50,9 +52,10 @@ class RecursiveRidge(RowEstimator):
         penalty = np.full(rows.shape[1], float(self.alpha))
         if self.fit_intercept:
             penalty[-1] = 0.0
-        self._gram = np.diag(penalty)
-        self._cross = np.zeros(rows.shape[1])
+        self._products = ProductSum(np.hstack([np.diag(penalty), np.zeros((len(penalty), 1))]))
         self._factor: Floats | None = None
+        self._peaks = penalty
+        """The largest diagonal of X'X since it was factored."""
         self._learn(rows, labels)
         return self
 
@@ -62,10 +65,10 @@ class RecursiveRidge(RowEstimator):
             return self.fit(X, y)
         rows, labels = self._rows(X, y, self.n_features_in_)
         if self.forgetting != 1.0:
-            self._gram *= self.forgetting
-            self._cross *= self.forgetting
+            self._products = self._products.times(self.forgetting)
             if self._factor is not None:
                 self._factor *= self.forgetting**0.5
+                self._peaks *= self.forgetting
         self._learn(rows, labels)
         return self
 
@@ -75,8 +78,7 @@ class RecursiveRidge(RowEstimator):
         rows, labels = self._rows(X, y, self.n_features_in_)
         if len(rows) > self.n_samples_seen_:
             raise MatrixDataError(f"{len(rows)} rows cannot be removed from {self.n_samples_seen_}")
-        self._gram -= rows.T @ rows
-        self._cross -= rows.T @ labels
+        self._sum_up(rows, labels, -1.0)
         self.n_samples_seen_ -= len(rows)
         if self._factor is not None:
             try:
@@ -87,6 +89,8 @@ class RecursiveRidge(RowEstimator):
                     "removing rows left X'X close to singular: it was factored again", LinAlgWarning, stacklevel=2
                 )
                 self._factor = None
+        if self._has_lost():
+            self._factor = None
         self._solve()
         return self
 
@@ -105,24 +109,37 @@ class RecursiveRidge(RowEstimator):
         return 1.0 - missed / spread if spread else 0.0
 
     def _learn(self, rows: Floats, labels: Floats) -> None:
-        self._gram += rows.T @ rows
-        self._cross += rows.T @ labels
+        self._sum_up(rows, labels, 1.0)
         self.n_samples_seen_ += len(rows)
-        if self._factor is not None and len(rows) <= max(1, len(self._gram) // 4):
+        if self._factor is not None and len(rows) <= max(1, len(self._factor) // 4):
             for row in rows:
                 cholesky.update(self._factor, row)
         else:
             self._factor = None
         self._solve()
 
+    def _sum_up(self, rows: Floats, labels: Floats, sign: float) -> None:
+        """Adds the products of rows, or takes them away; refused, and nothing is changed, if they overflow."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self._products.plus(np.hstack([rows, labels[:, None]]), sign)
+        if not np.isfinite(found.high).all():
+            raise MatrixDataError("these rows are too large: their products overflow")
+        self._products = found
+        self._peaks = np.maximum(self._peaks, np.diagonal(found.high))
+
+    def _has_lost(self) -> bool:
+        """Whether rows were removed that were so large that rounding errors of the factor are left of them."""
+        return bool((np.diagonal(self._products.high) * LOST < self._peaks).any())
+
     def _solve(self) -> None:
+        gram, cross = self._products.high[:, :-1], self._products.high[:, -1]
         if self._factor is None:
             try:
-                self._factor = cholesky.factor(self._gram)
+                self._factor, self._peaks = cholesky.factor(gram), np.diagonal(gram).copy()
             except np.linalg.LinAlgError:
-                self._keep(np.asarray(np.linalg.lstsq(self._gram, self._cross)[0], np.float64))
+                self._keep(np.asarray(np.linalg.lstsq(gram, cross)[0], np.float64))
                 return
-        self._keep(cholesky.solve(self._factor, self._cross))
+        self._keep(cholesky.solve(self._factor, cross))
 
     def _keep(self, weights: Floats) -> None:
         self.coef_ = weights[: self.n_features_in_]
