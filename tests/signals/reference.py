@@ -6,6 +6,7 @@ number is missing. Nothing here is taken from the operators of Viewlet.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,6 +33,11 @@ class Track:
 
     def time(self, index: int) -> int:
         return self.offset + index * self.period
+
+    @property
+    def points(self) -> list[tuple[int, Array]]:
+        """The samples by their times."""
+        return [(self.time(k), v) for k, v in self.values.items()]
 
     def then(self, values: Values) -> Track:
         """Other samples on the same grid, those that are finite."""
@@ -74,7 +80,7 @@ def between(points: list[tuple[int, Array]], time: int, policy: Policy) -> Array
 
 
 def resampled(track: Track, period: int, offset: int, policy: Policy | None) -> Track:
-    return sampled([(track.time(k), v) for k, v in track.values.items()], period, offset, policy)
+    return sampled(track.points, period, offset, policy)
 
 
 # -- one sample after the other ---------------------------------------------------------------------------------------
@@ -277,3 +283,13 @@ def combined(left: Track, right: Track, function: Callable[[Array, Array], Array
         left = resampled(left, right.period, right.offset, left.policy)
     both = left.values.keys() & right.values.keys()
     return left.then({k: function(left.values[k], right.values[k]) for k in both})
+
+
+def as_of(left: Track, points: list[tuple[int, Array]], gap: int) -> Track:
+    """With each sample the last of some points in time at or before it, if it is at most `gap` old."""
+    found, times = Values(), [time for time, _ in points]
+    for k, v in left.values.items():
+        place = bisect_right(times, left.time(k)) - 1
+        if place >= 0 and left.time(k) - times[place] <= gap:
+            found[k] = np.concatenate((v, points[place][1]))
+    return left.then(found)

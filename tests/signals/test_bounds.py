@@ -39,6 +39,7 @@ QUERIES: dict[str, Any] = {
     "quadratic": lambda s: s.resample(7, "quadratic", max_gap=90),
     "down": lambda s: s.downsample(3),
     "twice": lambda s: s + s.shift(10),
+    "as of": lambda s: s.as_of(s.shift(5), 60),
     "joined": lambda s: s.join(s.ewm(0.5)).window(4, 1).sum(),
 }
 REAL = {"sliding": lambda s: s.window(5, 2).sliding_rfft().magnitude()}

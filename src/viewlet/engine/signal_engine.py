@@ -208,10 +208,10 @@ class SignalEngine:
         return [(*key, *rest) for key, rest in zip(keys, zip(*columns, strict=True), strict=True)]
 
     def result(self) -> Mapping[Row, int]:
-        return {row: 1 for chunk in self._made.output.chunks for row in self._rows(chunk)}
+        return {row: 1 for chunk in self._made.chunks for row in self._rows(chunk)}
 
     def count(self) -> int:
-        return len(self._made.output)
+        return len(self._made)
 
     def arrow(self) -> Any:
         """All samples; the keys of a group are converted once."""
@@ -224,7 +224,7 @@ class SignalEngine:
         from viewlet.signals.rows import arrow_times, arrow_values, times_of, value_columns
 
         form, groups = self._made.form, self._made.groups
-        batch = together(self._made.output.chunks) if self._made.output.chunks else None
+        batch = together(self._made.chunks) if self._made.chunks else None
         if batch is None:
             batch = self._made.program.run([no_events(each) for each in self._made.sources])
         slots = pa.array(batch.slot)
@@ -273,7 +273,7 @@ class SignalEngine:
 
     def stats(self) -> dict[str, object]:
         made = self._made
-        stored = {"groups": made.groups.count, "samples": len(made.output), "waiting": made.waiting}
+        stored = {"groups": made.groups.count, "samples": len(made), "waiting": made.waiting}
         return {"stored": stored, "late": made.late}
 
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:

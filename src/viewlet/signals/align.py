@@ -60,6 +60,11 @@ def sample_inside(signal: Signal, grid: Grid, interpolation: Interpolation | Non
     return Sample(signal, grid, interpolation)
 
 
+def known_values(signal: Signal, grid: Grid) -> Signal:
+    """A signal whose values are known where it has events: functions of time, and what is combined, on a grid."""
+    return sample_inside(signal, grid, None) if _waits(signal) and form_of(signal).grid is None else signal
+
+
 def _waits(signal: Signal) -> bool:
     """Its values are known only at beats: functions of time, or what is combined."""
     match signal:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from viewlet.signals import nodes
-from viewlet.signals.align import align, sample_inside
+from viewlet.signals.align import align, known_values, sample_inside
 from viewlet.signals.coefficients import (
     checked_choice,
     complex_or_real,
@@ -309,11 +309,14 @@ class Signal(Query):
         return Signal(nodes.Combine(*align(self.node, _signal(other, "join()").node), "join"))
 
     def as_of(self, other: Signal, max_gap: Duration | None = None) -> Signal:
-        """With each sample, the last value of another signal at or before its time."""
+        """With each sample, the last value of another signal at or before its time, if that is at most `max_gap` old
+        (ten periods, unless said)."""
         grid = uniform(self.form, "as_of()").grid
         assert grid is not None
         policy = self._policy(grid, "last", max_gap, 0.0)
-        return Signal(nodes.Combine(self.node, sample_inside(_signal(other, "as_of()").node, grid, policy), "join"))
+        assert policy is not None
+        values = known_values(_signal(other, "as_of()").node, grid)
+        return Signal(nodes.AsOf(self.node, values, policy.max_gap))
 
     # -- windows -------------------------------------------------------------------------------------------------------
 

@@ -12,11 +12,10 @@ import numpy as np
 
 from viewlet.errors import DataError
 from viewlet.signals.backlog import Backlog
-from viewlet.signals.batches import Array, Events, in_order, runs, together
+from viewlet.signals.batches import Array, Batch, Events, in_order, runs, together
 from viewlet.signals.groups import Groups
 from viewlet.signals.ingest import Describe, no_events, without_overlaps
 from viewlet.signals.nodes import Source
-from viewlet.signals.output import Output
 from viewlet.signals.state import NEVER, Field, State
 
 FEWEST_IDLE = 1 << 10
@@ -136,7 +135,7 @@ class Arrivals:
         latest, codes = groups.latest, groups.codes
         self.state.waiting = tuple(each.renumbered(lambda slot: latest[codes[slot]]) for each in self.state.waiting)
 
-    def awake(self, groups: Groups, output: Output) -> Array | None:
+    def awake(self, groups: Groups, samples: Sequence[Batch]) -> Array | None:
         """The slots to keep, where enough others can be given up: groups that were silent for twice the idle time,
         and of which no sample is left."""
         source = self._sources[0]
@@ -145,7 +144,7 @@ class Arrivals:
         is_kept = self.ends(0)[: groups.count] >= self.clock - 2 * source.idle
         if np.count_nonzero(is_kept) > groups.count // 2:
             return None
-        for chunk in (*output.chunks, *(chunk for each in self.state.waiting for chunk in each.chunks)):
+        for chunk in (*samples, *(chunk for each in self.state.waiting for chunk in each.chunks)):
             is_kept[chunk.slot] = True
         is_kept[-1] |= not groups.words
         return np.flatnonzero(is_kept) if np.count_nonzero(is_kept) <= groups.count // 2 else None

@@ -15,6 +15,7 @@ import numpy as np
 from viewlet.signals.batches import Array, Batch, together
 from viewlet.signals.order import rows_since
 
+NEVER = np.iinfo(np.int64).min
 SMALL = 1 << 12
 """So many rows may stay that do not wait any more."""
 
@@ -54,12 +55,10 @@ class Backlog:
         """The rows of some slots behind a position, up to another one; and the backlog in which these wait no more."""
         parts: list[Batch] = [nothing]
         for chunk in self.chunks:
-            first, stop, _ = (np.empty(len(slots), np.int64) for _ in range(3))
-            rows_since(chunk.slot, chunk.position, slots, after + 1, first, _)
-            rows_since(chunk.slot, chunk.position, slots, until + 1, stop, _)
-            count = np.maximum(stop - first, 0)
-            rows = np.arange(count.sum()) + np.repeat(first - np.cumsum(count) + count, count)
-            parts.append(chunk.take(rows))
+            first, stop, unused = (np.empty(len(slots), np.int64) for _ in range(3))
+            rows_since(chunk.slot, chunk.position, slots, after + 1, first, unused)
+            rows_since(chunk.slot, chunk.position, slots, until + 1, stop, unused)
+            parts.append(chunk.take(_ranges(first, stop)))
         found: Batch = together(parts)
         return found, replace(self, waiting=self.waiting - len(found))
 
@@ -75,17 +74,18 @@ class Backlog:
 
     # -- slots ---------------------------------------------------------------------------------------------------------
 
-    def of_slot(self, slot: int) -> Backlog:
-        """A copy of the rows of a slot."""
-        found = Backlog()
-        for chunk in self.chunks:
-            begin, end = np.searchsorted(chunk.slot, [slot, slot + 1])
-            found = found.add(chunk.take(np.arange(begin, end)))
-        return found
+    def slots(self) -> Array:
+        """The slots of all rows."""
+        return np.unique(np.concatenate([chunk.slot for chunk in self.chunks] or [np.zeros(0, np.int64)]))
 
     def of_slots(self, slots: Array) -> Backlog:
-        """The rows of some slots."""
-        return self._taken(lambda chunk: chunk.take(np.isin(chunk.slot, slots)))
+        """A copy of the rows of some slots, in ascending order."""
+        found, bounds = Backlog(), np.full(len(slots), NEVER)
+        for chunk in self.chunks:
+            first, stop = np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
+            rows_since(chunk.slot, chunk.position, slots, bounds, first, stop)
+            found = found.add(chunk.take(_ranges(first, stop)))
+        return found
 
     def without(self, slots: Array) -> Backlog:
         """The rows of other slots."""
@@ -106,3 +106,10 @@ class Backlog:
         chunks = tuple(chunk for chunk in map(take, self.chunks) if len(chunk))
         left = sum(map(len, chunks))
         return Backlog(chunks, self.waiting - (len(self) - left)) if left < len(self) else self
+
+
+def _ranges(first: Array, stop: Array) -> Array:
+    """The numbers from each first up to its stop."""
+    count = np.maximum(stop - first, 0)
+    found: Array = np.arange(count.sum()) + np.repeat(first - np.cumsum(count) + count, count)
+    return found

@@ -187,4 +187,5 @@ _CHECKS: dict[type, Callable[[Any], object]] = {
     nodes.Aggregate: _check_aggregate,
     nodes.Window: _check_window,
     nodes.Combine: _check_combination,
+    nodes.AsOf: lambda node: coefficients.gap_of(bounded(node.max_gap, "max_gap")),
 }

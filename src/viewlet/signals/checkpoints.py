@@ -46,7 +46,7 @@ class Checkpoints:
         """Adds one of the present state for each of some slots."""
         for place, slot in enumerate(slots.tolist()):
             rows = tuple({name: held[slot].copy() for name, held in state.arrays.items()} for state in self._states)
-            waiting = tuple(tuple(each.of_slot(slot) for each in state.waiting) for state in self._states)
+            waiting = tuple(tuple(each.of_slots(np.array([slot])) for each in state.waiting) for state in self._states)
             found = Checkpoint(int(events[place]), tuple(int(each[place]) for each in ends), rows, waiting)
             self._set(slot, _thinned((*self._held.get(slot, ()), found)))
 

@@ -109,7 +109,7 @@ def response(node: Signal, points: int = 512) -> tuple[Array, Array]:
     if form.grid is None:
         raise SignalError("a signal that is not sampled has no filters")
     step: Signal | None = node
-    while step is not None and not isinstance(step, nodes.Sample | nodes.Source | nodes.Combine):
+    while step is not None and not isinstance(step, nodes.Sample | nodes.Source | nodes.Combine | nodes.AsOf):
         match step:
             case nodes.Sos(_, sections):
                 gain = gain * signal.freqz_sos(np.array(sections), turns)[1]

@@ -11,6 +11,7 @@ from viewlet.signals.errors import SignalError
 from viewlet.signals.grid import Grid
 from viewlet.signals.nodes import (
     Aggregate,
+    AsOf,
     Combine,
     Downsample,
     Filter,
@@ -109,6 +110,10 @@ def form_of(node: Signal) -> Form:
             return replace(found, grid=Grid(found.grid.period * down / up, found.grid.offset))
         case Window():
             return _windowed(node, plain(uniform(form_of(node.source), "window()"), "window()"))
+        case AsOf(left, right):
+            return _as_of(
+                uniform(form_of(left), "as_of()"), materialised(array_free(form_of(right), "as_of()"), "as_of()")
+            )
         case Combine(left, right, operation):
             return _combined(form_of(left), form_of(right), operation)
         case Whole(source, operation):
@@ -160,15 +165,26 @@ def arithmetic_of(form: Form) -> Arithmetic:
     return Arithmetic(resolve(form.payload)(), form.width)
 
 
+def _joined(left: Form, right: Form) -> Form:
+    """The values of both side by side."""
+    taken = tuple(f"{name}_2" if name in left.names else name for name in right.names)
+    return replace(left, names=(*left.names, *taken), is_complex=left.is_complex or right.is_complex, payload="")
+
+
+def _as_of(left: Form, right: Form) -> Form:
+    _same_keys(left, right)
+    assert left.grid is not None
+    if right.grid is not None:
+        left.grid.ratio(right.grid)
+    return _joined(left, right)
+
+
 def _combined(left: Form, right: Form, operation: str) -> Form:
     _same_keys(left, right)
-    if left.source != right.source and (left.source.idle or right.source.idle):
-        raise SignalError("idle= is for queries over one signal: groups of two would restart at different times")
     if left.grid != right.grid:
         raise SignalError(f"the signals have samples {left.grid} and {right.grid}: resample one of them")
     if operation == "join":
-        taken = tuple(f"{name}_2" if name in left.names else name for name in right.names)
-        return replace(left, names=(*left.names, *taken), is_complex=left.is_complex or right.is_complex, payload="")
+        return _joined(left, right)
     if left.payload != right.payload:
         raise SignalError("values with an arithmetic of their own are combined with values of the same kind")
     if left.payload and operation == "/":
@@ -202,5 +218,7 @@ def _same_keys(left: Form, right: Form) -> None:
     first, second = left.source, right.source
     if len(first.key) != len(second.key):
         raise SignalError(f"signals by {first.key} and by {second.key} have no groups in common")
+    if first != second and (first.idle or second.idle):
+        raise SignalError("idle= is for queries over one signal: groups of two would restart at different times")
     if first.is_timestamp != second.is_timestamp or first.ticks != second.ticks:
         raise SignalError("the time columns of the two signals count in different units")

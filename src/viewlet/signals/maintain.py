@@ -23,7 +23,7 @@ from viewlet.signals.event_log import EventLog
 from viewlet.signals.form import Form, form_of
 from viewlet.signals.groups import Groups
 from viewlet.signals.idle import restart_idle
-from viewlet.signals.ingest import Describe, without_overlaps
+from viewlet.signals.ingest import Describe, no_events, without_overlaps
 from viewlet.signals.nodes import Signal
 from viewlet.signals.output import Output
 from viewlet.signals.program import Program
@@ -58,6 +58,7 @@ class _Before:
 
     groups: Groups
     output: Output
+    tail: Output
     logs: tuple[EventLog, ...] | None
     newest: int
     facts: tuple[tuple[int, ...], int]
@@ -87,10 +88,29 @@ class Maintenance:
         """The events of each source: always, or once rows of its table have been late, corrected or deleted."""
         self._checkpoints = Checkpoints(self._states())
         self._before: _Before | None = None
+        self._shown: Program | None = None
+        """The same query without samples that wait for a last value; None if none ever do."""
+        self.tail = Output()
+        """The samples of the view that may still change, because they have the last value that is known now."""
+        if self.program.last_value_sources:
+            self._shown = Program(query)
+            self._shown.show_all()
         self.reserve()
 
     def _states(self) -> list[State]:
         return [self.arrivals.state, self.progress, *self.program.states()]
+
+    def _all_states(self) -> list[State]:
+        """With those that follow from others, and are in no checkpoint and no snapshot."""
+        return [*self._states(), *(self._shown.states() if self._shown else ())]
+
+    @property
+    def chunks(self) -> tuple[Batch, ...]:
+        """The samples of the view."""
+        return (*self.output.chunks, *self.tail.chunks)
+
+    def __len__(self) -> int:
+        return len(self.output) + len(self.tail)
 
     @property
     def late(self) -> int:
@@ -104,7 +124,7 @@ class Maintenance:
 
     def reserve(self) -> None:
         """Makes room for the groups that are known."""
-        for state in self._states():
+        for state in self._all_states():
             state.reserve(self.groups.count)
 
     # -- batches -------------------------------------------------------------------------------------------------------
@@ -114,17 +134,37 @@ class Maintenance:
         self._begin(groups, np.unique(np.concatenate([each.events.slot for each in arrived])))
         events = [each.events for each in arrived]
         gone: list[Batch] = []
+        again = np.zeros(0, np.int64)
         if self._is_kept:
-            events, gone = self._corrected(arrived, history)
+            events, gone, again = self._corrected(arrived, history)
         else:
             events = [self._in_time(number, each, describe) for number, each in enumerate(arrived)]
         ready = [
             without_overlaps(source, in_order(each, self.groups.count), describe)
             for source, each in zip(self.sources, events, strict=True)
         ]
-        added = self._run(ready)
+        added, ran = self._run(ready)
         self.output = self.output.add(added)
-        return Delta((*gone, *self._forget(added)), (added,))
+        changed: list[Batch] = [added]
+        if self._shown is not None:
+            removed, news = self._show(self._shown, ran, np.union1d(again, added.slot))
+            gone, changed = [*gone, *removed], [added, *news]
+        return Delta((*gone, *self._forget(changed)), tuple(changed))
+
+    def _show(self, shown: Program, ran: list[Events], again: Array) -> tuple[list[Batch], list[Batch]]:
+        """What a batch does to the samples that may still change. They are computed again from those that are final in
+        the groups for which that is not all: `again`, and those with a new value of which others take the last."""
+        values = [ran[number].slot for number in self.program.last_value_sources]
+        slots = np.unique(np.concatenate([again, *values]))
+        rest = [each.take(~np.isin(each.slot, slots)) for each in ran]
+        shown.follow(self.program, slots[:0])
+        news = [shown.run(rest)]
+        shown.follow(self.program, slots)
+        news.append(shown.run([no_events(each) for each in self.sources]))
+        self.tail, gone = self.tail.split(slots, np.full(len(slots), NEVER))
+        for each in news:
+            self.tail = self.tail.add(each)
+        return gone, news
 
     def _begin(self, groups: Groups, touched: Array) -> None:
         before, self.groups = self.groups, groups
@@ -132,31 +172,34 @@ class Maintenance:
         self._before = _Before(
             before,
             self.output,
+            self.tail,
             self._logs,
             self.newest,
             self.arrivals.facts,
-            [state.save(touched) for state in self._states()],
+            [state.save(touched) for state in self._all_states()],
         )
 
     def commit(self) -> None:
         """The batch is permanent; the state of groups that have been idle is given up."""
         self._before = None
         self._checkpoints.commit()
-        kept = None if self._is_kept else self.arrivals.awake(self.groups, self.output)
+        kept = None if self._is_kept else self.arrivals.awake(self.groups, self.chunks)
         if kept is not None:
-            self.groups, self.output = self.groups.only(kept), self.output.renumbered(kept)
-            for state in self._states():
+            self.groups = self.groups.only(kept)
+            self.output, self.tail = self.output.renumbered(kept), self.tail.renumbered(kept)
+            for state in self._all_states():
                 state.only(kept)
 
     def rollback(self) -> None:
         """Takes the batch back; may be called again."""
         if (before := self._before) is not None:
             fresh = np.arange(before.groups.count, self.groups.count)
-            for state, saved in zip(self._states(), before.states, strict=True):
+            for state, saved in zip(self._all_states(), before.states, strict=True):
                 state.reset(fresh)
                 state.restore(saved)
             self._checkpoints.rollback()
             self.groups, self.output, self._logs = before.groups, before.output, before.logs
+            self.tail = before.tail
             self.newest, self.arrivals.facts = before.newest, before.facts
             self._before = None
 
@@ -170,8 +213,9 @@ class Maintenance:
             )
         return self.arrivals.due(number, repeated(events, arrival.multiplicity), describe)
 
-    def _corrected(self, arrived: Sequence[Arrival], history: History) -> tuple[list[Events], list[Batch]]:
-        """The events to run: new ones, and those of disturbed groups since a checkpoint; and samples that are void."""
+    def _corrected(self, arrived: Sequence[Arrival], history: History) -> tuple[list[Events], list[Batch], Array]:
+        """The events to run: new ones, and those of disturbed groups since a checkpoint; samples that are void; and
+        the disturbed groups."""
         ends = [self.arrivals.ends(number) for number in range(len(arrived))]
         late = []
         for each, end in zip(arrived, ends, strict=True):
@@ -183,7 +227,7 @@ class Maintenance:
             pairs = zip(self._logs, arrived, strict=True)
             self._logs = tuple(log.add(each.events, each.multiplicity) for log, each in pairs)
         if not len(slots):
-            return events, []
+            return events, [], slots
         if self._logs is None:
             self._logs = tuple(_log(history(number)) for number in range(len(arrived)))
         self._checkpoints.restore(slots, [_first(each, slots) for each in late])
@@ -191,21 +235,22 @@ class Maintenance:
             again = log.since(slots, self.arrivals.ends(number)[slots], new.take(slice(0)))
             events[number] = together([new.take(~np.isin(new.slot, slots)), again])
         self.output, gone = self.output.split(slots, self.progress["shown"][slots])
-        return events, gone
+        return events, gone, slots
 
-    def _run(self, ready: list[Events]) -> Any:
-        """The samples of sorted events; checkpoints are taken on the way."""
-        found = []
+    def _run(self, ready: list[Events]) -> tuple[Any, list[Events]]:
+        """The samples of sorted events, and the events by their groups; checkpoints are taken on the way."""
+        found, ran = [], list[list[Events]]()
         for piece in pieces(ready, self._checkpoints.interval) if self._is_cut else [ready]:
             if not self._is_kept:
                 piece = self._alive(piece)
             self.arrivals.note(piece)
+            ran.append(piece)
             found.append(self.program.run(piece))
             first, slots = runs(found[-1].slot)
             self.progress["shown"][slots] = found[-1].position[first[1:] - 1]
             if self._is_kept:
                 self._take_checkpoints(piece)
-        return together(found)
+        return together(found), [together(parts) for parts in zip(*ran, strict=True)] if self._shown else ready
 
     def _alive(self, ready: list[Events]) -> list[Events]:
         """Events of groups that have been idle belong to new groups from now on."""
@@ -232,13 +277,14 @@ class Maintenance:
             ends = [self.arrivals.ends(number)[due] for number in range(len(piece))]
             self._checkpoints.take(due, run[due], ends)
 
-    def _forget(self, found: Batch) -> list[Batch]:
+    def _forget(self, found: Sequence[Batch]) -> list[Batch]:
         """The samples that are older than those to be retained."""
-        if self._retain is None or not len(found):
+        if self._retain is None or not any(map(len, found)):
             return []
-        self.newest = max(self.newest, int(found.position.max()))
+        self.newest = max(self.newest, *(int(each.position.max()) for each in found if len(each)))
         self.output, gone = self.output.after(self.newest - self._retain)
-        return gone
+        self.tail, more = self.tail.after(self.newest - self._retain)
+        return [*gone, *more]
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
@@ -280,6 +326,9 @@ class Maintenance:
         if self._keeps_events:
             self._logs = tuple(_read_log(read, number, facts) for number in range(len(self.sources)))
         self.reserve()
+        if self._shown is not None:
+            self._show(self._shown, [no_events(each) for each in self.sources], np.arange(groups.count))
+            self._forget(self.tail.chunks)
 
 
 def _positions(form: Form, ticks: int | None) -> int | None:

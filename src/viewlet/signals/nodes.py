@@ -12,6 +12,7 @@
              | Aggregate              a sum, mean, power or energy over hopping windows
              | Window                 a pipeline of array operators over hopping windows
              | Whole                  filters in both directions, over finished tables
+             | AsOf                   a signal with the last value of another at or before each sample
              | Combine                two signals where both have a sample: their sum, ..., or both values side by side
 
 A `Source` is non-uniform: its events are at any time. `Sample` makes it uniform: samples at the beats of a grid, by
@@ -247,6 +248,15 @@ class Combine:
     operation: str
 
 
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """x joined with the last value of y at or before each of its beats, if that is at most `max_gap` ticks old."""
+
+    left: Signal
+    right: Signal
+    max_gap: Fraction
+
+
 Signal = (
     Source
     | Scale
@@ -267,6 +277,7 @@ Signal = (
     | Window
     | Whole
     | Combine
+    | AsOf
 )
 
 
@@ -275,7 +286,7 @@ def inputs(node: Signal) -> tuple[Signal, ...]:
     match node:
         case Source():
             return ()
-        case Combine(left, right):
+        case Combine(left, right) | AsOf(left, right):
             return left, right
         case _:
             return (node.source,)

@@ -14,6 +14,8 @@ def describe(node: Signal, depth: int = 0) -> str:
             until = f" to {node.end}" if node.end else ""
             by = f" by {', '.join(key)}" if key else ""
             return f"{pad}{', '.join(values)} of {table or 'a table'}{by} at {time}{until}"
+        case nodes.AsOf(left, right, gap):
+            return f"{describe(left, depth + 1)}\n{pad}as of, over at most {gap}\n{describe(right, depth + 1)}"
         case nodes.Combine(left, right, operation):
             return f"{describe(left, depth + 1)}\n{pad}{operation}\n{describe(right, depth + 1)}"
         case _:

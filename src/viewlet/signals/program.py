@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from viewlet.signals.backlog import Backlog
 from viewlet.signals.batches import Array, Batch, Events, Samples, Stretch, no_samples, together
-from viewlet.signals.form import form_of
-from viewlet.signals.nodes import Sample, Signal, Source, inputs, sources
+from viewlet.signals.form import Form, form_of
+from viewlet.signals.nodes import AsOf, Sample, Signal, Source, inputs, sources, walk
 from viewlet.signals.operators import operator_of
+from viewlet.signals.operators.as_of import LastValue
 from viewlet.signals.operators.contract import Operator
 from viewlet.signals.rows import present
 from viewlet.signals.state import Saved, State
@@ -29,7 +31,7 @@ class Step:
     operator: Operator
     inputs: tuple[int, ...]
     state: State
-    nothing: tuple[Samples, ...] = ()
+    nothing: tuple[Batch, ...] = ()
     """An empty batch for each input."""
     is_sampling: bool = False
     """It puts events on a grid."""
@@ -44,10 +46,17 @@ def samples_events(node: Signal) -> bool:
     return isinstance(node, Sample) and form_of(node.source).grid is None
 
 
+def _nothing(form: Form) -> Batch:
+    """An empty batch of a signal."""
+    none = no_samples(form.width, form.is_complex)
+    return none if form.grid else Events(none.slot, none.index, none.value, none.slot if form.has_end else None)
+
+
 class Program:
     """The steps of a query. Expressions that occur twice run once."""
 
     def __init__(self, query: Signal) -> None:
+        self.query = query
         self.sources: tuple[Source, ...] = sources(query)
         self._steps: list[Step] = []
         places: dict[Signal, int] = {source: place for place, source in enumerate(self.sources)}
@@ -57,11 +66,37 @@ class Program:
         if node not in places:
             came = tuple(self._add(each, places) for each in inputs(node))
             operator = operator_of(node)
-            forms = map(form_of, inputs(node))
-            nothing = tuple(no_samples(form.width, form.is_complex) for form in forms)
+            nothing = tuple(_nothing(form_of(each)) for each in inputs(node))
             self._steps.append(Step(operator, came, State(operator.fields), nothing, samples_events(node)))
             places[node] = len(self.sources) + len(self._steps) - 1
         return places[node]
+
+    # -- samples that may still change ---------------------------------------------------------------------------------
+
+    @property
+    def last_value_sources(self) -> frozenset[int]:
+        """The sources of signals of which some operator takes the last value: its samples may still change."""
+        read = [source for node in walk(self.query) if isinstance(node, AsOf) for source in sources(node.right)]
+        return frozenset(map(self.sources.index, read))
+
+    def show_all(self) -> None:
+        """From now on samples take the last values that are known, and do not wait for later ones."""
+        for step in self._steps:
+            if isinstance(step.operator, LastValue):
+                step.operator.at_once = True
+
+    def follow(self, other: Program, slots: Array) -> None:
+        """Some slots are as in another program of the same query, whose samples wait; no other samples wait here."""
+        for step, known in zip(self._steps, other._steps, strict=True):
+            for name, held in known.state.arrays.items():
+                step.state.arrays[name][slots] = held[slots]
+            if isinstance(step.operator, LastValue):
+                samples, values = known.state.waiting or (Backlog(), Backlog())
+                step.state.waiting = samples.of_slots(slots), values
+            elif known.state.waiting or step.state.waiting:
+                before = step.state.waiting or (Backlog(),) * len(known.state.waiting)
+                pairs = zip(before, known.state.waiting, strict=True)
+                step.state.waiting = tuple(own.without(slots).plus(new.of_slots(slots)) for own, new in pairs)
 
     def reserve(self, slots: int) -> None:
         """Makes room for so many groups."""

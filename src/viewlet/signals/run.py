@@ -16,7 +16,7 @@ from viewlet.signals.errors import SignalError
 from viewlet.signals.form import Form, form_of
 from viewlet.signals.groups import Groups
 from viewlet.signals.idle import restart_idle
-from viewlet.signals.ingest import Describe, check_times, scaled, without_overlaps
+from viewlet.signals.ingest import Describe, check_times, no_events, scaled, without_overlaps
 from viewlet.signals.nodes import Sample, Shift, Signal, Source, is_causal, sources, walk
 from viewlet.signals.order import comes_in_order, key_places, key_range
 from viewlet.signals.program import Program, samples_events
@@ -61,7 +61,12 @@ def _run_groups(program: Program, arrived: list[Events], groups: int, describe: 
     """The samples of all events, in pieces."""
     program.reserve(groups)
     found = [program.run(chunk) for chunk in _chunks(program.sources, arrived, groups, describe)]
-    rest = program.flush() if flush else None
+    rest = None
+    if flush:
+        rest = program.flush()
+    elif program.last_value_sources:
+        program.show_all()
+        rest = program.run([no_events(source) for source in program.sources])
     return found if rest is None else [*found, rest]
 
 
@@ -202,6 +207,15 @@ class ArrayRun:
             batch = Samples(np.broadcast_to(np.int64(0), len(batch)), batch.index, batch.value)
         return _values(self._program.run_samples(batch))
 
+    def show_all(self) -> Array | None:
+        """Those that would wait for the last value of another signal; None if none ever do."""
+        if not self._program.last_value_sources:
+            return None
+        self._program.show_all()
+        none = np.zeros(0, np.int64)
+        value = np.zeros((0, 1), np.complex128 if self._is_complex else np.float64)
+        return _values(self._program.run_samples(Samples(none, none, value)))
+
     def flush(self) -> Array | None:
         """Those that would wait for more; None if none ever do."""
         rest = self._program.flush()
@@ -222,7 +236,7 @@ def _run_array(query: Signal, x: Array, flush: bool) -> Array:
         found = next(parts)
     else:
         found = _collected(parts, len(x))
-    rest = made.flush() if flush else None
+    rest = made.flush() if flush else made.show_all()
     return found if rest is None else np.concatenate((found, rest))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from viewlet.signals import nodes
 from viewlet.signals.errors import SignalError
 from viewlet.signals.form import form_of
+from viewlet.signals.operators.as_of import LastValue
 from viewlet.signals.operators.blocks import BlockConvolution
 from viewlet.signals.operators.contract import Operator
 from viewlet.signals.operators.filters import (
@@ -50,6 +51,7 @@ OPERATORS: dict[type, Callable[[Any], Operator]] = {
     nodes.Filter: UserFilter,
     nodes.Aggregate: SlidingSum,
     nodes.Window: WindowPipeline,
+    nodes.AsOf: LastValue,
     nodes.Combine: Combination,
     nodes.Whole: WholeSequence,
 }

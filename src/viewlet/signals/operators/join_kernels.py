@@ -95,6 +95,34 @@ def keep(
 
 
 @entry
+def last_values(
+    slot: Array,
+    index: Array,
+    new_slot: Array,
+    new_index: Array,
+    new_reach: Array,
+    new_value: Array,
+    reach: Array,
+    value: Array,
+    value_out: Array,
+    is_there: Array,
+) -> None:
+    """Writes the last value at or before each sample, where it reaches it; of each slot, `reach` and `value` have the
+    last one so far. A new value is seen from its index on. Samples and new values are sorted."""
+    row = 0
+    for n in range(slot.shape[0]):
+        at = slot[n]
+        while row < new_slot.shape[0] and (new_slot[row] < at or (new_slot[row] == at and new_index[row] <= index[n])):
+            reach[new_slot[row]] = new_reach[row]
+            for c in range(value.shape[1]):
+                value[new_slot[row], c] = new_value[row, c]
+            row += 1
+        is_there[n] = index[n] <= reach[at]
+        for c in range(value.shape[1]):
+            value_out[n, c] = value[at, c]
+
+
+@entry
 def match_samples(
     left_old: tuple[Array, Array, Array],
     left_new: tuple[Array, Array, Array],

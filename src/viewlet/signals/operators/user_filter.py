@@ -14,7 +14,7 @@ from viewlet.signals.form import form_of
 from viewlet.signals.nodes import Filter
 from viewlet.signals.notation import resolve
 from viewlet.signals.operators.contract import Stateless
-from viewlet.signals.operators.filters import LAST, LONGEST_GAP, SEEN, number_type
+from viewlet.signals.operators.filters import LAST, LONGEST_GAP, SEEN, number_type, values_of
 from viewlet.signals.state import NEVER, Field, State
 from viewlet.signals.user_code import calling, numbers_of
 
@@ -46,11 +46,12 @@ class UserFilter(Stateless):
     def run(self, state: State, *inputs: Any) -> Batch:
         (batch,) = inputs
         first, slots = runs(batch.slot)
-        y, kept = np.empty_like(batch.value), np.zeros(len(batch), np.bool_)
+        x = values_of(batch, number_type(self._is_complex))
+        y, kept = np.empty_like(x), np.zeros(len(batch), np.bool_)
         with calling(self._what):
             for slot, begin, end in zip(slots.tolist(), first[:-1].tolist(), first[1:].tolist(), strict=True):
                 for row in range(begin, end):
-                    kept[row] = self._step(state, slot, int(batch.index[row]), batch.value[row, 0], y, row)
+                    kept[row] = self._step(state, slot, int(batch.index[row]), x[row, 0], y, row)
         return Samples(batch.slot, batch.index, y).take(kept)
 
     def _step(self, state: State, slot: int, index: int, x: Any, y: Any, row: int) -> bool:
