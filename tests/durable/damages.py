@@ -192,7 +192,7 @@ def sites(folder: Path) -> Iterator[list[tuple[Site, Site]]]:
     yield pairs
 
 
-def _import_all() -> None:
+def import_all() -> None:
     """Imports what the processes need, which would each take a second for it."""
     for name in ("viewlet", "duckdb", "sqlglot", "pyarrow.parquet", "viewlet.signals", "viewlet.hosts.streams"):
         importlib.import_module(name)
@@ -232,7 +232,7 @@ def run(folder: Path, damages: int, seed: int, only: int | None = None) -> tuple
     """Damages directories in a folder; returns the number of each verdict, by kind of damage, and what is wrong."""
     counts: Counter[str] = Counter()
     wrong: list[str] = []
-    _import_all()
+    import_all()
     with sites(folder) as pairs:
         for number in range(damages):
             if only is not None and number != only:

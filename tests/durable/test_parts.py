@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import viewlet
-from tests.durable import damages
+from tests.durable import damages, kills
 from tests.durable.scripts import abandon
 from tests.durable.test_damage import assert_refused, contents, one
 from tests.streams.test_durable import BATCHES, declare
@@ -153,3 +153,12 @@ def test_random_damage(tmp_path: Path) -> None:
     counts, wrong = damages.run(tmp_path, 12, 7)
     assert not wrong
     assert counts["refused"] > 4
+
+
+@pytest.mark.slow
+def test_random_kills(tmp_path: Path) -> None:
+    """A slice of `python -m tests.durable.kills`."""
+    counts, wrong = kills.run(tmp_path, 6, 3)
+    assert not wrong
+    assert counts["kills"] == 6
+    assert counts["batches"] > 6
