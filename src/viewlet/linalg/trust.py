@@ -103,7 +103,8 @@ class Audit:
         entries = sum(array.shape[0] * array.shape[1] for array in self.stored.values())
         if not doubt <= DOUBTFUL * found and self.kind is np.float64 and entries <= EXTENDED:
             finer = Audit(self._source, self.stored, self.sizes, np.longdouble)
-            found, doubt = finer._difference(view, seed)
+            other = finer._difference(view, seed)
+            found, doubt = other if math.isfinite(other[1]) else (found, doubt)
         total = MARGIN * (found + doubt) / math.sqrt(PROBES)
         return total if math.isfinite(total) else math.inf
 
@@ -191,7 +192,8 @@ class Audit:
         known, system = (known.T, transpose(node.body)) if transposed else (known, node.body)
         bare = system.body if isinstance(system, Transpose) else system
         size = frobenius(np.asarray(self.stored[bare])) if isinstance(bare, Matrix) else math.inf
-        unit = 8 * math.sqrt(len(x)) * float(np.finfo(self.kind).eps)
+        longest = max(max(array.shape) for array in self.stored.values())
+        unit = 8 * math.sqrt(longest) * float(np.finfo(self.kind).eps)
         width = x.shape[1] if self._random is None else PROBES
         found, earlier = known @ x, math.inf
         for _ in range(REFINEMENTS):
@@ -220,7 +222,8 @@ class Audit:
         """An upper bound of the error of a view; infinity where nothing can be said."""
         if view not in self._bounds:
             body = self.bodies.get(view)
-            self._bounds[view] = 0.0 if body is None else self._statement(view, body)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._bounds[view] = 0.0 if body is None else self._statement(view, body)
         return self._bounds[view]
 
     def _statement(self, view: Matrix, body: Expression) -> float:
