@@ -151,8 +151,16 @@ class TableKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
+    """A column; `length` is the most characters that a string in it has, where it is declared VARCHAR(n)."""
+
     name: str
     type: SqlType
+    length: int | None = None
+
+    @property
+    def declared(self) -> str:
+        """The type as it was declared."""
+        return str(self.type) if self.length is None else f"{self.type}({self.length})"
 
 
 @dataclass(frozen=True, slots=True)

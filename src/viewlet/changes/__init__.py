@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from viewlet.changes.arrow import MULTIPLICITY, added_up, arrow_type, rows_to_arrow, sorted_rows
 from viewlet.changes.change import Change, Changes, ColumnChange, RowChange
 from viewlet.changes.sources import Source, open_source
-from viewlet.changes.values import Misfit, converter, plain, row_to_python, to_python
+from viewlet.changes.values import Misfit, converter, plain, row_to_python, to_python, too_long
 from viewlet.errors import DataError
 from viewlet.types import Column, Datum, Kind, Row, SqlType, Table
 from viewlet.visible import described
@@ -104,6 +104,10 @@ def _column(table: Table, column: Column, source: Source, matched: Mapping[str, 
     if required and None in internal:
         reason = "a PRIMARY KEY cannot be NULL" if column.name in table.primary_key else "the column is NOT NULL"
         raise _refusal(table, column.name, internal.index(None), None, reason)
+    if column.length is not None:
+        for number, value in enumerate(internal):
+            if isinstance(value, str) and len(value) > column.length:
+                raise _refusal(table, column.name, number, value, too_long(column, value))
     if column.name in table.non_negative:
         for number, value in enumerate(internal):
             if isinstance(value, int | float) and value < 0:
@@ -158,5 +162,5 @@ def _change_type(value: object) -> int:
 
 def _refusal(table: Table, column: str, index: int, value: object, reason: str) -> DataError:
     shown = "NULL" if value is None else described(value)
-    kind = next((f" ({each.type})" for each in table.columns if each.name == column), "")
+    kind = next((f" ({each.declared})" for each in table.columns if each.name == column), "")
     return DataError(f"{table.name}.{column}{kind}, row {index + 1}: {shown} is refused: {reason}")

@@ -150,3 +150,16 @@ def added_up(parts: Sequence[Any]) -> Any:
     total = whole.rename_columns([*names, "n"]).group_by(names).aggregate([("n", "sum")])
     total = total.select([*names, "n_sum"]).rename_columns(whole.column_names)
     return total.filter(pc.not_equal(total.column(total.num_columns - 1), 0))
+
+
+def fits_length(column: Column, texts: Any) -> bool:
+    """All strings of an Arrow column fit VARCHAR(n), first by their bytes: there are at least as many as characters."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.length is None or column.type.kind is not Kind.VARCHAR:
+        return True
+    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+        texts = texts.cast(pa.string())
+    longest = (pc.max(measure(texts)).as_py() for measure in (pc.binary_length, pc.utf8_length))
+    return any(length is None or length <= column.length for length in longest)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import MULTIPLICITY, match_columns, to_changes
-from viewlet.changes.arrow import arrow_type
+from viewlet.changes.arrow import arrow_type, fits_length
 from viewlet.changes.change import Change, Changes, ColumnChange, RowChange
 from viewlet.changes.sources import checked_column
 from viewlet.errors import DataError
@@ -47,6 +47,7 @@ class ArrowChange(Change):
 def to_arrow_change(table: Table, data: object, sign: int) -> ArrowChange | None:
     """Arrow data as a change without a Python object for each row; None if that has to be looked at row by row."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
@@ -62,7 +63,9 @@ def to_arrow_change(table: Table, data: object, sign: int) -> ArrowChange | None
     for column in table.columns:
         given = checked_column(table, column.name, data.column(matched[column.name]))
         array = _fitted(given, column.type)
-        if array is None or (array.null_count and not column.type.nullable):
+        if array is None or (array.null_count and not column.type.nullable) or not fits_length(column, array):
+            return None
+        if column.name in table.non_negative and (pc.min(array).as_py() or 0) < 0:
             return None
         arrays.append(array)
     weights = pa.repeat(pa.scalar(sign, pa.int64()), data.num_rows)

@@ -8,11 +8,12 @@ converts it or names what is wrong.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from datetime import date
 
 from viewlet.changes.change import Changes
-from viewlet.changes.values import EPOCH_DAY, Misfit, converter, integer_range
+from viewlet.changes.values import EPOCH_DAY, Misfit, converter, integer_range, too_long
 from viewlet.types import Column, Datum, Kind, Table
 
 Cell = Callable[[object], Datum]
@@ -66,7 +67,8 @@ def _cell(table: Table, column: Column) -> Cell:
             low = low if signed else 0
             return lambda value: value if type(value) is int and low <= value <= high else any_value(value)
         case Kind.VARCHAR:
-            return lambda value: value if type(value) is str and value.isascii() else any_value(value)
+            longest = sys.maxsize if column.length is None else column.length
+            return lambda v: v if type(v) is str and v.isascii() and len(v) <= longest else any_value(v)
         case Kind.DOUBLE if signed:
             return lambda value: value + 0.0 if type(value) is float and math.isfinite(value) else any_value(value)
         case Kind.DATE:
@@ -78,7 +80,7 @@ def _cell(table: Table, column: Column) -> Cell:
 def _any_value(table: Table, column: Column) -> Cell:
     convert = converter(column.type)
     required = not column.type.nullable or column.name in table.primary_key
-    signed = column.name not in table.non_negative
+    signed, longest = column.name not in table.non_negative, column.length
 
     def cell(value: object) -> Datum:
         if value is None:
@@ -86,6 +88,8 @@ def _any_value(table: Table, column: Column) -> Cell:
                 raise Misfit("the column is NOT NULL")
             return None
         held = convert(value)
+        if longest is not None and isinstance(held, str) and len(held) > longest:
+            raise Misfit(too_long(column, held))
         if not signed and isinstance(held, int | float) and held < 0:
             raise Misfit("the column is not negative")
         return held

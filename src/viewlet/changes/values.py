@@ -11,7 +11,7 @@ from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from viewlet.errors import DataError
-from viewlet.types import INTEGER_BITS, MAX_DECIMAL_DIGITS, CofactorValue, Datum, Kind, Row, SqlType
+from viewlet.types import INTEGER_BITS, MAX_DECIMAL_DIGITS, CofactorValue, Column, Datum, Kind, Row, SqlType
 
 _EPOCH = datetime(1970, 1, 1)
 EPOCH_DAY = _EPOCH.toordinal()
@@ -24,6 +24,11 @@ _EXCESS_DIGITS = re.compile(r"[.,]\d{6}\d*[1-9]")
 
 class Misfit(Exception):  # noqa: N818 - users never see it
     """A value that does not fit its column; the text says why."""
+
+
+def too_long(column: Column, value: str) -> str:
+    """Why a string does not enter a column of limited length."""
+    return f"{len(value)} characters, and {column.declared} takes {column.length}; cut it first, or declare VARCHAR"
 
 
 def converter(type: SqlType) -> Callable[[object], Datum]:

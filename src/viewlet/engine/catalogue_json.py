@@ -13,6 +13,7 @@ Json = dict[str, Any]
 
 def table_to_json(table: Table) -> Json:
     parts = {} if table.parts is None else {"parts": asdict(table.parts)}
+    lengths = {column.name: column.length for column in table.columns if column.length is not None}
     return {
         "name": table.name,
         "kind": table.kind.value,
@@ -20,6 +21,7 @@ def table_to_json(table: Table) -> Json:
         "primary_key": list(table.primary_key),
         "non_negative": sorted(table.non_negative),
         "partition_by": list(table.partition_by),
+        **({"lengths": lengths} if lengths else {}),
         **parts,
     }
 
@@ -31,9 +33,10 @@ def table_of_json(known: Json) -> Table:
     >>> table_of_json(table_to_json(table)) == table
     True
     """
+    lengths = known.get("lengths", {})
     return Table(
         known["name"],
-        tuple(Column(name, SqlType(Kind(kind), *rest)) for name, kind, *rest in known["columns"]),
+        tuple(Column(name, SqlType(Kind(kind), *rest), lengths.get(name)) for name, kind, *rest in known["columns"]),
         TableKind(known["kind"]),
         tuple(known["primary_key"]),
         frozenset(known["non_negative"]),

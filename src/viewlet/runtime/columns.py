@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.changes import CHANGE_TYPE, CHANGE_TYPES, MULTIPLICITY, ColumnChange
+from viewlet.changes.arrow import fits_length
 from viewlet.changes.sources import checked_column, with_index
 from viewlet.changes.values import DAYS, MICROSECONDS, integer_range
 from viewlet.runtime.arithmetic import NULL
@@ -142,6 +143,7 @@ def _words(
         if column.name not in batch:
             continue
         given = batch[column.name]
+        _check_length(column, given)
         if given.null_count and (not column.type.nullable or column.name in table.primary_key):
             raise _RowPathNeeded
         if position not in wanted and column.name not in table.non_negative:
@@ -158,6 +160,13 @@ def _words(
     for position, text in strings:  # last, so that a refused batch adds no strings
         words[position] = dictionary.encode_arrow(text)
     return words
+
+
+def _check_length(column: Column, given: Any) -> None:
+    if column.length is not None and column.type.kind is Kind.VARCHAR:
+        _check_text(given.type)
+        if not fits_length(column, given):
+            raise _RowPathNeeded
 
 
 def _check_unread(given: Any, type: SqlType) -> None:

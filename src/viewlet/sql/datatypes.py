@@ -1,6 +1,6 @@
 """SQL type names and their synonyms.
 
-FLOAT is the single-precision REAL, as in DuckDB and Spark; VARCHAR(n) and CHAR(n) do not limit or pad.
+FLOAT is the single-precision REAL, as in DuckDB and Spark. CHAR(n) is VARCHAR(n): it limits a column and does not pad.
 """
 
 from __future__ import annotations
@@ -45,6 +45,16 @@ _WORDS: dict[str, SqlType] = {"long": BIGINT, "int8": BIGINT, "short": SMALLINT,
 DEFAULT_DECIMAL = (18, 3)
 
 
+def to_column_type(node: exp.DataType, source: Source, around: exp.Expr) -> tuple[SqlType, int | None]:
+    """The type of a column, and the most characters it takes where that is said."""
+    if not node.expressions or _PLAIN.get(node.this) is not VARCHAR:
+        return to_sql_type(node, source, around), None
+    sizes = _sizes(node, source, around)
+    if len(sizes) != 1 or sizes[0] < 1:
+        raise source.error("the length of a VARCHAR(n) is one number, from 1 on", around)
+    return VARCHAR, sizes[0]
+
+
 def to_sql_type(node: exp.DataType, source: Source, around: exp.Expr) -> SqlType:
     """The scalar type a type name stands for; `around` is the node an error points at."""
     kind = node.this
@@ -52,8 +62,10 @@ def to_sql_type(node: exp.DataType, source: Source, around: exp.Expr) -> SqlType
         return _decimal(node, source, around)
     written = str(node.args.get("kind") or "").lower()
     known = _PLAIN.get(kind) or _WORDS.get(written)
-    if known is not None and (not node.expressions or (known is VARCHAR and len(_sizes(node, source, around)) == 1)):
+    if known is not None and not node.expressions:
         return known
+    if known is VARCHAR and len(_sizes(node, source, around)) == 1:  # other databases cut, pad, refuse or ignore it
+        raise source.unsupported("a VARCHAR of limited length in a CAST", around, "use VARCHAR, and LEFT(x, n) to cut")
     raise source.unsupported(
         f"type {sql_of(node)}",
         around,

@@ -69,6 +69,11 @@ class _Parser(DuckDBParser):
         "DATE_DIFF": _date_diff,
     }
 
+    TYPE_CONVERTERS: ClassVar[dict[exp.DType, Callable[..., Any]]] = {
+        kind: convert for kind, convert in DuckDBParser.TYPE_CONVERTERS.items() if kind is not exp.DType.TEXT
+    }
+    """DuckDB ignores the length of a VARCHAR(n)."""
+
     given_up: Token | None = None
     aggregates: Collection[str] = ()
     """Names of user-defined aggregates: they go before functions of the same name that other databases have."""

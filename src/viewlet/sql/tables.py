@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
-from viewlet.sql.datatypes import to_sql_type
+from viewlet.sql.datatypes import to_column_type
 from viewlet.sql.scope import unknown
 from viewlet.sql.source import Source, name_of, sql_of
 from viewlet.types import Column, Table, TableKind
@@ -38,7 +39,10 @@ def bind_create_table(node: exp.Create, kind: TableKind, source: Source) -> Tabl
             raise source.error(unknown("column", name_of(key), known), key)
     for checked in non_negative - known:
         raise source.error(unknown("column", checked, known), schema)
-    fitted = tuple(Column(c.name, c.type.with_nullable(c.type.nullable and c.name not in primary_key)) for c in columns)
+    fitted = tuple(
+        replace(each, type=each.type.with_nullable(each.type.nullable and each.name not in primary_key))
+        for each in columns
+    )
     return Table(name, fitted, kind, primary_key, frozenset(non_negative), known_columns(partition_by, known, source))
 
 
@@ -77,7 +81,7 @@ def _column(node: exp.ColumnDef, source: Source, keys: list[exp.Expr], non_negat
     name = name_of(node.this)
     if node.args.get("kind") is None:
         raise source.error(f"column '{name}' has no type", node)
-    type = to_sql_type(node.args["kind"], source, node)
+    type, length = to_column_type(node.args["kind"], source, node)
     for constraint in node.args.get("constraints") or []:
         kind = constraint.kind
         if isinstance(kind, exp.NotNullColumnConstraint):
@@ -90,7 +94,7 @@ def _column(node: exp.ColumnDef, source: Source, keys: list[exp.Expr], non_negat
             non_negative.add(_checked_column(kind.this, source))
         else:
             raise source.unsupported(f"constraint {sql_of(constraint)}", node)
-    return Column(name, type)
+    return Column(name, type, length)
 
 
 def _table_constraint(node: exp.Expr, source: Source, keys: list[exp.Expr], non_negative: set[str]) -> None:

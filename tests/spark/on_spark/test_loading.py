@@ -250,7 +250,7 @@ def test_a_table_of_which_nothing_but_the_number_of_rows_is_read(tpch_loader: Lo
 
 DECLARED = {
     "t": """CREATE TABLE t (k BIGINT PRIMARY KEY, i INTEGER, s SMALLINT, d DECIMAL(6,2), x DOUBLE, q REAL,
-            v VARCHAR NOT NULL, e DATE, m TIMESTAMP, n INTEGER CHECK (n >= 0))"""
+            v VARCHAR(3) NOT NULL, e DATE, m TIMESTAMP, n INTEGER CHECK (n >= 0))"""
 }
 NAMES = "k bigint, i bigint, s int, d decimal(12,4), x double, q double, v string, e date, m timestamp_ntz, n int"
 GOOD = (1, 2, 3, Decimal("1.5000"), -0.0, 0.1, "", date(2020, 2, 29), datetime(2020, 1, 2, 3), 0)
@@ -272,6 +272,7 @@ BAD: dict[str, dict[str, object]] = {
     "not a number": {"x": float("nan")},
     "too large for single precision": {"q": 1e39},
     "negative": {"n": -1},
+    "longer than declared": {"v": "äbcd"},
 }
 
 

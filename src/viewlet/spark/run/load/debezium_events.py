@@ -19,7 +19,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from viewlet.changes import Changes, did_you_mean
-from viewlet.changes.values import Misfit
+from viewlet.changes.values import Misfit, too_long
 from viewlet.spark.run.load.debezium_values import Encoding, field_encoding, value_reader, zone_of
 from viewlet.types import Column, Datum, Row, Table, TableKind
 
@@ -271,13 +271,15 @@ class EventReader:
         except (Misfit, ValueError, TypeError, ArithmeticError) as error:
             reason = str(error) if isinstance(error, Misfit) else f"not a {column.type}"
             raise Misfit(f"{self._named(position)}: {_shown(value)} is refused: {reason}") from None
+        if column.length is not None and isinstance(datum, str) and len(datum) > column.length:
+            raise Misfit(f"{self._named(position)}: {_shown(value)} is refused: {too_long(column, datum)}")
         if column.name in self.table.non_negative and isinstance(datum, int | float) and datum < 0:
             raise Misfit(f"{self._named(position)}: {_shown(value)} is refused: CHECK ({column.name} >= 0)")
         return datum
 
     def _named(self, position: int) -> str:
         column: Column = self.table.columns[position]
-        return f"{column.name} ({column.type})"
+        return f"{column.name} ({column.declared})"
 
 
 class _Absent:

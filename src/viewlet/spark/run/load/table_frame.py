@@ -115,6 +115,8 @@ def _conversion(table: Table, column: Column, field: Any) -> Conversion:
         conditions.append(f"{given} IS NULL")
     if column.name in table.non_negative:
         conditions.append(f"{given} < 0")
+    if column.length is not None:
+        conditions.append(f"CHAR_LENGTH({given}) > {column.length}")
     return Conversion(column.name, sql, " OR ".join(conditions) or None)
 
 
