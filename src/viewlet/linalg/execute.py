@@ -113,24 +113,24 @@ class Executor:
             raise MatrixDataError(f"{target.name} := {body}; has no value: the matrix is singular") from None
         self.pending.forget(target)
         self.guards.forget(target)
-        self._forget_magnitude(target)
         stored = isinstance(body.body if isinstance(body, Transpose) else body, Matrix)
         found = self.backend.copy(self._value(body, values)) if stored else values[body]
         if not self.backend.is_finite(found):
             raise MatrixDataError(f"{target.name} := {body} is not finite: its numbers overflow")
         self.stored[target] = self.backend.array(found, copy=False)
+        self._evaluated(target)
         if self.bounds is not None:
             self.bounds.recomputed(target, body, values)
 
-    def _forget_magnitude(self, target: Matrix) -> None:
+    def _evaluated(self, target: Matrix) -> None:
         if self.magnitudes is not None:
-            self.magnitudes.forget(target)
+            self.magnitudes.evaluated(target)
 
     def _factor(self, target: Matrix, body: Inverse) -> None:
         try:
             system = self.backend.numpy(self._value(body.body, {}))
             self.stored[target] = CholeskyInverse.of(system)
-            self._forget_magnitude(target)
+            self._evaluated(target)
             if self.bounds is not None:
                 self.bounds.recomputed(target, body, {})
         except np.linalg.LinAlgError:

@@ -54,27 +54,40 @@ class Magnitudes:
         self._is_on = isinstance(backend, NumpyBackend) and not backend.is_exact
         self._huge = float(np.finfo(backend.dtype).max) * ROOM
         self._peaks: dict[Matrix, float] = {}
+        self._sizes: dict[Matrix, float] = {}
+        """The largest number that a view was seen to have since it was evaluated."""
+        self._cancelling: dict[Matrix, float] = {}
+        """The peaks of views whose changes cancel in themselves, such as those of A B - B A."""
         self._bounds: dict[Matrix, float] = {}
         """Of the largest numbers of matrices."""
         self._sketches: dict[Matrix, Any] = {}
         """The products of large matrices with a random vector."""
         self._probes: dict[int, Any] = {}
+        self._shown: dict[Matrix, Matrix] = {}
+        """The matrices that show how large views are: themselves, or what a Cholesky factor is of."""
         self._changed: dict[Matrix, Matrix] = {}
-        """Views that the update has changed, and the matrices that show how large they are."""
+        """The same of the views that the update has changed."""
 
     def clear(self) -> None:
         """Matrices have other sizes."""
         self._sketches.clear()
         self._bounds.clear()
 
-    def forget(self, view: Matrix) -> None:
+    def evaluated(self, view: Matrix) -> None:
         """A view was evaluated."""
-        for known in (self._peaks, self._bounds, self._sketches, self._changed):
-            known.pop(view, None)
+        self._bounds.pop(view, None)
+        self._sketches.pop(view, None)
+        self._changed.pop(view, None)
+        self._peaks.pop(view, None)
+        self._sizes.pop(view, None)
+        if view in self._cancelling:
+            self._sizes[view] = self._measured(self._shown[view])
 
     def multiplied(self, each: Matrix, factor: float) -> None:
         """A matrix was multiplied by a number."""
-        self._peaks[each] = self._peaks.get(each, 0.0) * factor
+        for known in (self._peaks, self._sizes, self._cancelling):
+            if each in known:
+                known[each] *= factor
         self._bounds.pop(each, None)
         self._sketches.pop(each, None)
 
@@ -96,7 +109,7 @@ class Magnitudes:
             probe = self._probe(right.shape[0])
             sketch += self._backend.multiply(left, probe[right.places] if isinstance(right, Units) else right.T @ probe)
         self._peaks[view] = max(self._peaks.get(view, 0.0), change)
-        self._changed[view] = factor_of if isinstance(factor_of, Matrix) else view
+        self._changed[view] = self._shown[view] = factor_of if isinstance(factor_of, Matrix) else view
 
     def have_lost(self) -> bool:
         """Whether a view of the update has lost digits."""
@@ -124,7 +137,14 @@ class Magnitudes:
         if not size * LOST >= peak:
             size = self._measured(shown)
         self._peaks[view] = max(peak, size)
-        return not size * LOST >= peak
+        self._sizes[view] = seen = max(self._sizes.get(view, 0.0), size)
+        if size * LOST >= peak:
+            return False
+        if seen * LOST < peak:  # it never was as large as its changes: an evaluation may help once, and not every time
+            if peak <= 2 * self._cancelling.get(view, 0.0):
+                return False
+            self._cancelling[view] = peak
+        return True
 
     def _is_large(self, view: Matrix) -> bool:
         rows, columns = self._stored[view].shape

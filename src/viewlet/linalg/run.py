@@ -478,17 +478,19 @@ class Run:
         else:
             old = np.array([float(stored[row, column]) for row, column in values], self._dtype)
         with np.errstate(over="ignore"):
-            factors, is_lossy = entries_change(rows, columns, new - old, sides), any(map(self._is_lossy, old, new))
+            factors, is_lossy = entries_change(rows, columns, new - old, sides), self._is_lossy(old, new, each=True)
         if len(values) == 1:
             return factors, put((int(rows[0]), int(columns[0])), float(new[0])), is_lossy
         return factors, put((rows, columns), new), is_lossy
 
-    def _is_lossy(self, old: Any, new: Any) -> bool:
-        """Whether the old numbers and a difference have less than half of the digits of the new ones."""
-        if not isinstance(old, np.ndarray | np.floating) or self._backend.is_exact:
+    def _is_lossy(self, old: Any, new: Any, *, each: bool = False) -> bool:
+        """Whether the old numbers and a difference have less than half of the digits of the new ones, all or each."""
+        if not isinstance(old, np.ndarray) or self._backend.is_exact:
             return False
-        error = np.abs((old + (new - old)) - new).max(initial=0.0)
-        return not error <= np.abs(new).max(initial=0.0) * np.finfo(self._dtype).eps ** 0.5
+        error, size = np.abs((old + (new - old)) - new), np.abs(new)
+        if not each:
+            error, size = error.max(initial=0.0), size.max(initial=0.0)
+        return not (error <= size * np.finfo(self._dtype).eps ** 0.5).all()
 
     def _native_factors(self, u: Any, v: Any, name: str, sides: tuple[int, int]) -> Factors:
         left, right = self._backend.checked(u, f"u of {name}"), self._backend.checked(v, f"v of {name}")
