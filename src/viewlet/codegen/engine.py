@@ -19,9 +19,20 @@ from viewlet.codegen.module_writer import Function
 from viewlet.codegen.precompile import Helper, share
 from viewlet.codegen.process import Column, Process
 from viewlet.errors import InternalError
+from viewlet.runtime.arithmetic import SMALL
 from viewlet.runtime.arrow_columns import Words, arrow_column
 from viewlet.runtime.batches import BatchShaper
-from viewlet.runtime.control import BY_OPPOSITES, FAILURE, FULL, LARGE, NEEDED_ROWS, NEEDED_STORE, ROWS_DONE
+from viewlet.runtime.control import (
+    BELOW,
+    BY_OPPOSITES,
+    FAILURE,
+    FULL,
+    LARGE,
+    LARGEST,
+    NEEDED_ROWS,
+    NEEDED_STORE,
+    ROWS_DONE,
+)
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Image, Item, Layout
 from viewlet.triggers.program import Program
@@ -31,6 +42,10 @@ from viewlet.triggers.store import MapStore
 from viewlet.types import Datum, Kind, Row, SqlType, Table
 
 UNDER_WAY = -1
+_MARGIN = 40 << 52
+"""Added to the bits of a double, this multiplies it by 2**40."""
+_FIRST_BELOW = (20 - 900) << 52
+"""The first summands that are looked at more closely are those beyond 2**20."""
 READ_BY_CODE_FROM = 2_000
 """Rows in the views a result reads from which compiling the reader pays; fewer are read in Python."""
 
@@ -54,7 +69,9 @@ class TableChange:
     done: int = 0
     undo: TableChange | None = None
     image: dict[str, Image] | None = None
-    """All stores before it, where it has summands too large to be taken back from a sum."""
+    """All stores before it, where it has summands that are too large to be taken back from a sum."""
+    below: int = 0
+    """What the engine had in `BELOW` before it, if there is an image."""
 
     def opposite(self, rows: int) -> TableChange:
         """What undoes the first rows."""
@@ -82,6 +99,12 @@ class CompiledEngine:
         self._row_by_row = _reading_what_they_assign(program)
         self._shapers = {table: BatchShaper() for table in self.module.triggers}
         self._result = order(program.result)
+        self._below = _FIRST_BELOW
+        """What is put into `BELOW` where changes are undone by running them with the opposite sign.
+
+        A summand that is far larger than all before would leave nothing of a sum from which it is taken back. Before a
+        change with such a summand all stores are copied.
+        """
         self._empty()
 
     @property
@@ -219,17 +242,31 @@ class CompiledEngine:
 
     def run(self, change: TableChange) -> None:
         """Runs the triggers for the rows of a change that are not done yet."""
+        if (
+            change.by_opposites
+            and not change.done
+            and all(each.is_empty for each in self._process.own_stores().values())
+        ):
+            self._keep_image(change)
         self._run_rows(change)
         if self._control[FAILURE] == LARGE:
             self._undo(change)
-            change.image = self.image()
-            change.undo, change.done = None, 0
+            self._keep_image(change)
             self._run_rows(change)
+        if change.image is not None:
+            self._below = min(max(self._control[LARGEST] + _MARGIN - int(SMALL), self._below), 0)
         self._process.check_overflow()
+
+    def _keep_image(self, change: TableChange) -> None:
+        """Copies all stores before a change of which nothing is done."""
+        change.below, change.image = self._below, self.image()
+        change.undo, change.done = None, 0
+        self._control[LARGEST] = 0
 
     def _run_rows(self, change: TableChange) -> None:
         control, end = self._control, len(change.multiplicity)
         control[BY_OPPOSITES] = int(change.by_opposites and change.image is None)
+        control[BELOW] = self._below if change.by_opposites else 0
         if change.done == UNDER_WAY:
             self._refresh_all(change.refreshes)
         else:
@@ -241,7 +278,7 @@ class CompiledEngine:
         else:
             self._run(change, end, change.each_row)
         change.done = end
-        control[BY_OPPOSITES] = 0
+        control[BY_OPPOSITES] = control[BELOW] = 0
 
     def _run(self, change: TableChange, end: int, each_row: bool) -> None:
         """Calls a trigger until it has seen the rows up to `end`: it comes back when a store has no room left."""
@@ -276,6 +313,7 @@ class CompiledEngine:
         self._process.forget_failure()
         if change.image is not None:
             self.put_back(change.image)
+            self._below = change.below
             return
         self._process.fill_lookups()
         if change.undo is None:

@@ -36,7 +36,8 @@ def add_field(lines: Lines, layout: Layout, name: str, slot: str, field: str, wo
         case _:
             first, second, pool = lines.fresh("f"), lines.fresh("g"), f"{name}_floats[{slot}, "
             lines.add(f"{first}, {second} = dd_add({pool}{at}], {pool}{at + 1}], {words[0]}, {words[1]})")
-            lines.add(f"if not (abs({words[0]}) <= SMALL):")
-            lines.add(f"    {first}, {second} = large_sum({pool}{at}], {pool}{at + 1}], {first}, {second}, control)")
+            given = f"{pool}{at}], {pool}{at + 1}], {words[0]}, {first}, {second}"
+            lines.add(f"if not (abs({words[0]}) <= double_of(SMALL + control[BELOW])):")
+            lines.add(f"    {first}, {second} = large_sum({given}, control)")
             lines.add(f"{pool}{at}] = {first}")
             lines.add(f"{pool}{at + 1}] = {second}")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.runtime.arithmetic import SMALL, dd_add, large_sum
-from viewlet.runtime.control import FAILURE, FULL, OVERFLOW
+from viewlet.runtime.control import BELOW, FAILURE, FULL, OVERFLOW
 from viewlet.runtime.flat import Layout
 from viewlet.runtime.jit import entry
 from viewlet.runtime.merge import AHEAD, enter_row, expect_in, expect_rows, expect_slices
@@ -26,7 +26,7 @@ from viewlet.runtime.probe import (
     leave,
 )
 from viewlet.runtime.state import hashes, numbers, words
-from viewlet.runtime.wide import LIMIT_HIGH, wide_add
+from viewlet.runtime.wide import LIMIT_HIGH, double_of, wide_add
 
 
 def kinds_of(layout: Layout) -> Any:
@@ -58,7 +58,7 @@ def add_rows(
     A row leaves when all its exact numbers are zero; if it has none, or the store is transient, when all are. `trees`
     are the widths of the ordered indexes, which come after the slices.
     """
-    width = np.int64(pool.shape[1])
+    width, small = np.int64(pool.shape[1]), double_of(SMALL + control[BELOW])
     for row in range(rows.shape[0]):
         if arity > 0 and row % AHEAD == 0:
             expect_rows(state, first, width, arity, rows, row, min(row + AHEAD, rows.shape[0]))
@@ -97,8 +97,8 @@ def add_rows(
             else:
                 high, low = reals[slot, at], reals[slot, at + 1]
                 one, two = dd_add(high, low, real_rows[row, at], real_rows[row, at + 1])
-                if not (abs(real_rows[row, at]) <= SMALL):
-                    one, two = large_sum(high, low, one, two, control)
+                if not (abs(real_rows[row, at]) <= small):
+                    one, two = large_sum(high, low, real_rows[row, at], one, two, control)
                 reals[slot, at] = one
                 reals[slot, at + 1] = two
                 double_left = double_left or one != 0.0 or two != 0.0

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from viewlet.runtime.control import BY_OPPOSITES, FAILURE, LARGE, OVERFLOW
+import numpy as np
+
+from viewlet.runtime.control import BY_OPPOSITES, FAILURE, LARGE, LARGEST, OVERFLOW
 from viewlet.runtime.jit import compiled
-from viewlet.runtime.wide import fused, wide_add, wide_mul
+from viewlet.runtime.wide import bits_of, fused, wide_add, wide_mul
 
 NULL = -(2**63)
 """The word that stands for NULL in an integer column."""
-SMALL = 2.0**900
-"""No batch has so many summands of at most this size that they could take a finite sum beyond the largest double."""
+SMALL = np.int64(np.float64(2.0**900).view(np.int64))
+"""The bits of 2**900. No batch has so many summands of at most this size that a finite sum becomes infinite."""
 
 
 @compiled
@@ -41,11 +43,12 @@ def dd_mul(high: Any, low: Any, other_high: Any, other_low: Any) -> Any:
 
 
 @compiled
-def large_sum(high: Any, low: Any, first: Any, second: Any, control: Any) -> Any:
-    """What (high, low) becomes by a summand beyond `SMALL`: (first, second), or itself where that has to be refused.
+def large_sum(high: Any, low: Any, summand: Any, first: Any, second: Any, control: Any) -> Any:
+    """What (high, low) becomes by a large summand: (first, second), or itself where that has to be refused.
 
     A sum never stops being finite, for it could not be brought back.
     """
+    control[LARGEST] = max(control[LARGEST], bits_of(abs(summand)))
     if control[BY_OPPOSITES] != 0:
         control[FAILURE] = LARGE
         return high, low
