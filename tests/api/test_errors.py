@@ -227,3 +227,34 @@ def test_wrong_input(shop: Connection, case: str) -> None:
 
 def test_there_are_enough_of_them() -> None:
     assert len(CASES) >= 45
+
+
+ODD = [5, 1.5, float("nan"), 10**400, b"x", [], {"t": None}, object(), True]
+
+
+@pytest.mark.parametrize("value", ODD, ids=lambda value: type(value).__name__)
+def test_arguments_of_other_types_are_refused_by_errors_of_ours(value: Any) -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (a BIGINT); CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM t")
+    calls: list[Callable[[], object]] = [
+        lambda: db.explain("v", value),
+        lambda: db.view("v").explain(value),
+        lambda: db.explain("SELECT a FROM t", value),
+        lambda: db.stream_view("w", initialize=value),
+        lambda: db.stream_view("w", initialize="SELECT a FROM t[i]", length=str(value)),  # type: ignore[arg-type]
+        lambda: db.stream_views(value),
+        lambda: db.stream_views({"w": value}),
+        lambda: viewlet.connect(value),
+    ]
+    if not isinstance(value, dict | list):
+        calls.append(lambda: viewlet.connect(aggregates=value))
+    if not isinstance(value, int | float) or value != value or value > 1e9:
+        calls.append(lambda: db.settle(value))
+    for call in calls:
+        with pytest.raises(viewlet.ViewletError):
+            call()
+
+
+def test_a_path_of_no_file_system_is_refused() -> None:
+    with pytest.raises(viewlet.StateError, match="file names have no such characters"):
+        viewlet.connect("\ud800")

@@ -12,6 +12,7 @@ from viewlet.engine.kind import Subject
 from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.errors import SqlError
+from viewlet.visible import described
 
 FORMATS = ("text", "svg")
 DRAWN = "view-tree"
@@ -20,6 +21,7 @@ NOT_RUNNING = "none: the query is not declared as a view"
 
 def explain_view(database: Database, view: MaintainedView, stage: str | None, format: str = "text") -> str:
     """One stage of a view, or without `stage` the ones that say what it is and how it is maintained."""
+    _check_stage(stage)
     engine = view.engine
     own = engine.stages(format)
     if stage is not None and stage.lower() in own:
@@ -51,7 +53,13 @@ def _subject(database: Database, declared: Declaration, engine: str, format: str
     return Subject(declared, plan, flat, tables, host.measure, engine, format)
 
 
+def _check_stage(stage: object) -> None:
+    if stage is not None and not isinstance(stage, str):
+        raise SqlError(f"a stage to explain is a string, not {described(stage)}")
+
+
 def _explain(subject: Subject, stage: str | None) -> str:
+    _check_stage(stage)
     _check_format(subject.format, stage)
     kind = kind_of(subject.over_tables)
     stages = kind.stages(subject)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import starmap
+from threading import TIMEOUT_MAX
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from viewlet.hosts.local import LocalHost
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.runtime.garbage import collecting_later
 from viewlet.view import StoredTable, View
+from viewlet.visible import described
 
 if TYPE_CHECKING:
     from viewlet.aggregates import Aggregate
@@ -248,6 +250,8 @@ class Connection:
         Nothing needs this: views move by themselves, before the next batch. It makes benchmarks, tests and notebooks
         repeatable. Returns False if `timeout` seconds were not enough.
         """
+        if timeout is not None and (not isinstance(timeout, int | float) or not timeout <= TIMEOUT_MAX):
+            raise DataError(f"timeout is a number of seconds, not {described(timeout)}")
         return self._session.settle(timeout)
 
     def explain(self, name: str, stage: str | None = None, format: str = "text") -> str:
@@ -428,6 +432,8 @@ def defined_aggregate(name: str, aggregate: object) -> Aggregate:
 
 def defined_aggregates(aggregates: Mapping[str, object] | None) -> dict[str, Aggregate]:
     """Classes of the user as aggregates, by name."""
+    if aggregates is not None and not isinstance(aggregates, Mapping):
+        raise SchemaError(f"aggregates is a dict of names to classes, not {described(aggregates)}")
     return {made.name: made for made in starmap(defined_aggregate, (aggregates or {}).items())}
 
 

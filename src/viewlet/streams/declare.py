@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from viewlet.errors import SchemaError
+from viewlet.visible import described
+
 _INDEX = re.compile(r"\bi\b(?=[^\[\]]*\])")
 
 
@@ -22,6 +25,11 @@ def view_statement(name: str, initialize: str, update: str | None, length: int |
 
 
 def _view_text(name: str, initialize: str, update: str | None, length: int | None, start: str | None) -> str:
+    for what, given in {"name": name, "initialize": initialize, "update": update, "start": start}.items():
+        if not isinstance(given, str) and (given is not None or what in ("name", "initialize")):
+            raise SchemaError(f"{what} of a stream view is a string, not {described(given)}")
+    if length is not None and (not isinstance(length, int) or isinstance(length, bool)):
+        raise SchemaError(f"length of a stream view is a whole number of seconds, not {described(length)}")
     quoted = '"' + name.replace('"', '""') + '"'
     since = "" if start is None else " FROM TIMESTAMP '" + start.replace("'", "''") + "'"
     later = _INDEX.sub("j", initialize) if update is None else update
@@ -40,7 +48,10 @@ def views_statement(views: Mapping[str, Mapping[str, Any]]) -> str:
     INITIALIZE "b"[i] AS SELECT x FROM a[i]
     UPDATE "b"[j] AS SELECT x FROM a[j]
     """
-    texts = [
-        _view_text(name, **{"update": None, "length": None, "start": None, **given}) for name, given in views.items()
-    ]
+    known = {"initialize": None, "update": None, "length": None, "start": None}
+    if not isinstance(views, Mapping) or not all(
+        isinstance(given, Mapping) and given.keys() <= known.keys() for given in views.values()
+    ):
+        raise SchemaError(f"stream views are a dict of names to dicts of {', '.join(known)}, not {described(views)}")
+    texts = [_view_text(name, **{**known, **given}) for name, given in views.items()]
     return "CREATE VIEW " + ",\n".join(texts)

@@ -210,6 +210,10 @@ def local_path(location: str | os.PathLike[str]) -> Path:
     text = os.fspath(location)
     if "\0" in text:
         raise StateError(f"{text!r} is not the path of a directory: it has a NUL character")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise StateError(f"{text!r} is not the path of a directory: file names have no such characters") from None
     if URL.match(text):
         parts = urlsplit(text)
         return Path(unquote(parts.netloc + parts.path))
