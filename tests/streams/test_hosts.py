@@ -15,6 +15,7 @@ import pytest
 import viewlet
 from tests.streams import postgres
 from tests.streams.host_programs import check
+from tests.streams.meanings import check_meanings, check_refusals
 from tests.streams.model import at
 from tests.streams.test_durable import BATCHES, contents, declare
 from viewlet.streams import DuckDBHost, PostgresHost, postgres_host
@@ -423,3 +424,13 @@ def test_another_state_of_the_server_is_refused(connection: str, tmp_path: Path)
         assert contents(db) == expected
     with opened("new") as db, pytest.raises(viewlet.StateError, match="are those of another database"):
         declare(db)
+
+
+def test_queries_mean_on_postgresql_what_they_mean_on_duckdb(connection: str) -> None:
+    with viewlet.connect(streams=PostgresHost(connection)) as db:
+        check_meanings(db)
+
+
+def test_what_postgresql_cannot_do_is_refused_at_once(connection: str) -> None:
+    with viewlet.connect(streams=PostgresHost(connection)) as db:
+        check_refusals(db)

@@ -10,7 +10,7 @@ from viewlet.changes.arrow import arrow_type, fits_length
 from viewlet.changes.change import Change, Changes, ColumnChange, RowChange
 from viewlet.changes.sources import checked_column
 from viewlet.errors import DataError
-from viewlet.types import Kind, Table
+from viewlet.types import Kind, SqlType, Table
 
 if TYPE_CHECKING:
     from viewlet.changes.word_codec import Codes
@@ -75,7 +75,6 @@ def to_arrow_change(table: Table, data: object, sign: int) -> ArrowChange | None
 def _fitted(array: Any, type: Any) -> Any:
     """A column in the type of its table, if no value is changed by that."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     given, wanted = array.type, arrow_type(type)
     exact = (
@@ -86,9 +85,27 @@ def _fitted(array: Any, type: Any) -> Any:
     )
     if not exact or type.kind is Kind.REAL:
         return None
-    if type.is_float and not pc.all(pc.is_finite(array)).as_py():
-        return None
     try:
-        return array.cast(wanted)
+        fitted = array.cast(wanted)
     except pa.ArrowInvalid:
         return None
+    return fitted if is_readable(fitted, type) else None
+
+
+_DAYS = -719162, 2932896
+"""The days of the years 1 to 9999, from 1970 on: Python has no others."""
+_BOUNDS = {Kind.DATE: _DAYS, Kind.TIMESTAMP: (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)}
+
+
+def is_readable(array: Any, type: SqlType) -> bool:
+    """All values are such that Python can have them: finite numbers, and times of the years 1 to 9999."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if type.is_float:
+        return pc.all(pc.is_finite(array)).as_py() is not False
+    if type.kind not in _BOUNDS:
+        return True
+    least, most = _BOUNDS[type.kind]
+    found = pc.min_max(array.cast(pa.int32() if type.kind is Kind.DATE else pa.int64())).as_py()
+    return found["min"] is None or bool(least <= found["min"] and found["max"] <= most)

@@ -28,10 +28,11 @@ _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "US
 _TEXTS = (exp.Concat, exp.ConcatWs, exp.DPipe, exp.GroupConcat)
 
 POSTGRES_FUNCTIONS = {
-    "half_away(x double precision) RETURNS double precision": (
+    "refuse(message text) RETURNS boolean LANGUAGE plpgsql": "BEGIN RAISE EXCEPTION ''%'', message; END",
+    "half_away(x double precision) RETURNS double precision IMMUTABLE STRICT LANGUAGE sql": (
         "SELECT CASE WHEN abs(x - trunc(x)) >= 0.5 THEN trunc(x) + sign(x) ELSE trunc(x) END"
     ),
-    "double_text(x double precision) RETURNS text": (
+    "double_text(x double precision) RETURNS text IMMUTABLE STRICT LANGUAGE sql": (
         "SELECT CASE WHEN x::text LIKE ''%e+15'' AND position(''.'' in x::text::numeric::text) > 0 "
         "THEN x::text::numeric::text WHEN x::text LIKE ''%e+15'' THEN x::text::numeric::text || ''.0'' "
         "WHEN x::text ~ ''[.eN]|Inf'' THEN x::text ELSE x::text || ''.0'' END"
@@ -126,10 +127,12 @@ class _Rewrite:
 
     def _rounded(self, value: exp.Expr, digits: exp.Expr | None) -> exp.Expr:
         """A double with some digits after the point; half is rounded away from zero."""
-        name = "ROUND" if self._is_spark else "half_away"
 
         def half_away(scaled: exp.Expr) -> exp.Expr:
-            return exp.Anonymous(this=name, expressions=[scaled])
+            if not self._is_spark:
+                return exp.Anonymous(this="half_away", expressions=[scaled])
+            size = exp.Anonymous(this="ROUND", expressions=[exp.Abs(this=scaled)])
+            return exp.paren(exp.Mul(this=exp.Anonymous(this="SIGNUM", expressions=[scaled.copy()]), expression=size))
 
         value = _double(value)
         if digits is None:
@@ -200,7 +203,7 @@ _PARTS: dict[type[exp.Expr], str] = {exp.DayOfWeek: "DOW", exp.DayOfWeekIso: "IS
 _PLAIN = "RTRIM('0', CAST(CAST(CAST($x AS STRING) AS DECIMAL(38, 21)) AS STRING))"
 _EXPONENT = "CAST(SUBSTRING_INDEX(CAST($x AS STRING), 'E', -1) AS INT)"
 _SPARK_TEXT = (
-    f"CASE WHEN $x = 0 THEN '0.0' WHEN ABS($x) >= 1E-4 AND ABS($x) < 1E16 "
+    f"CASE WHEN $x = 0 THEN CAST($x AS STRING) WHEN ABS($x) >= 1E-4 AND ABS($x) < 1E16 "
     f"THEN CASE WHEN {_PLAIN} LIKE '%.' THEN CONCAT({_PLAIN}, '0') ELSE {_PLAIN} END "
     f"ELSE CONCAT(REPLACE(CONCAT(SUBSTRING_INDEX(CAST($x AS STRING), 'E', 1), 'e'), '.0e', 'e'), "
     f"CASE WHEN {_EXPONENT} < 0 THEN '-' ELSE '+' END, "

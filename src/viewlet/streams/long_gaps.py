@@ -133,10 +133,10 @@ def _part_of_gap(maintainer: Maintainer, view: PartView, query: PartQuery, base:
 
 
 def _too_long(maintainer: Maintainer, view: PartView, parts: int) -> DataError:
-    user = next((each for each in maintainer.views.values() if view.name in [h.name for h in each.helpers]), view)
     return DataError(
-        f"view {user.name!r} would have {parts:,} parts with rows at once, in a stretch of time without rows of its "
-        f"streams (at most {MOST:,}): AHEAD INTERVAL ... in CREATE STREAM bounds how far ahead of the clock rows may be"
+        f"view {maintainer.user_of(view)!r} would have {parts:,} parts with rows at once, in a stretch of time without "
+        f"rows of its streams (at most {MOST:,}): AHEAD INTERVAL ... in CREATE STREAM bounds how far rows may be ahead "
+        "of the clock"
     )
 
 

@@ -174,13 +174,22 @@ class Maintainer:
             return Part((), 0, self.clock())
         table, now = self._table_of(view, number, retry), self.clock()
         self.work.computed += 1
-        quickly = self._compute_quickly(view, number, table, waits)
-        if quickly is not None:
-            return Part((Segment(f"{table} quick"),), quickly, now)
-        rows = compute_natively(self, view, query, number, table)
-        if rows is None:
-            rows = self.create(table, typed(self.host, view.columns, self._sql(view, query, number)), waits)
+        try:
+            quickly = self._compute_quickly(view, number, table, waits)
+            if quickly is not None:
+                return Part((Segment(f"{table} quick"),), quickly, now)
+            rows = compute_natively(self, view, query, number, table)
+            if rows is None:
+                rows = self.create(table, self.typed(view, self._sql(view, query, number)), waits)
+        except DataError as error:
+            remedy = "delete the rows that its query cannot take, or DROP VIEW"
+            raise DataError(f"{error} (view {self.user_of(view)!r}: {remedy})") from error
         return Part((Segment(table),), rows, now)
+
+    def user_of(self, view: PartView) -> str:
+        """The name of a view, or of one whose helper it is."""
+        users = (each.name for each in self.views.values() if view.name in [helper.name for helper in each.helpers])
+        return view.name if view.statement else next(users, view.name)
 
     def compute_parts(self, view: PartView, again: Sequence[int], new: Sequence[int] = ()) -> dict[int, Part]:
         """Parts of a view that do not read each other, those that are computed `again` and new ones."""
@@ -201,7 +210,7 @@ class Maintainer:
         if self._is_known_empty(view, query, number):
             return None
         self.work.computed += 1
-        return self._table_of(view, number, retry), typed(self.host, view.columns, self._sql(view, query, number))
+        return self._table_of(view, number, retry), self.typed(view, self._sql(view, query, number))
 
     def _is_known_empty(self, view: PartView, query: PartQuery, number: int) -> bool:
         """No part that is read has rows, and the query has none then."""
@@ -212,6 +221,10 @@ class Maintainer:
 
     def _table_of(self, view: PartView, number: int, retry: bool) -> str:
         return self.new_name(view.name, number) if retry else self.first_name(view.name, number)
+
+    def typed(self, view: PartView, sql: str) -> str:
+        """A query for a part of a view in its types; what nobody could read of a view of a user's is refused."""
+        return typed(self.host, view.columns, sql, view.name if view.statement else "")
 
     def sql(self, view: PartView, number: int) -> str:
         """The query for part `number` of a view, over the tables of the host."""
@@ -235,7 +248,7 @@ class Maintainer:
         is_first = number == self.catalogue.relations[view.name].progress.first
         query, check = view.quick.initialize if is_first else view.quick.update, view.quick.check
         made = f"{table} quick"
-        sql = typed(self.host, view.columns, self._sql(view, query, number))
+        sql = self.typed(view, self._sql(view, query, number))
         rows = self.create(made, sql, waits or check is not None)
         if check is None:
             return rows
@@ -303,7 +316,7 @@ class Maintainer:
         found = (view.initialize, view.update, view.fallback, *((quick.initialize, quick.update) if quick else ()))
         try:
             for query in dict.fromkeys(each for each in found if each is not None):
-                self.host.check(typed(self.host, view.columns, self._over_nothing(query)))
+                self.host.check(self.typed(view, self._over_nothing(query)))
         except DataError as error:
             hint = "say it in other words, or keep the parts on another host"
             raise UnsupportedError(f"a query of view {view.name!r} on this host ({error})", hint) from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from viewlet.streams.definition import PartQuery, PartView
 from viewlet.streams.host import InProcessHost, PartHost
-from viewlet.streams.render import read_parts, rows_of, start_literal, typed
+from viewlet.streams.render import read_parts, rows_of, start_literal
 
 if TYPE_CHECKING:
     from viewlet.streams.maintainer import Maintainer
@@ -32,7 +32,7 @@ def compute_natively(maintainer: Maintainer, view: PartView, query: PartQuery, n
     start = start_literal(host, number, view.length)
     sql = maintainer.queries.render(native.query, lambda _: host.quote(MERGED), start)
     maintainer.created.append(table)
-    return host.create_over(table, typed(host, view.columns, sql), MERGED, merged)
+    return host.create_over(table, maintainer.typed(view, sql), MERGED, merged)
 
 
 def _merged(maintainer: Maintainer, view: PartView, query: PartQuery, number: int) -> Any | None:

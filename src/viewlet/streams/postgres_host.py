@@ -95,7 +95,7 @@ class PostgresHost:
         found = self._records(f"SELECT proname FROM pg_proc WHERE pronamespace = '{_SCHEMA}'::regnamespace;")
         for head, body in POSTGRES_FUNCTIONS.items():
             if [head.partition("(")[0]] not in found:
-                self._run(f"CREATE FUNCTION {_SCHEMA}.{head} IMMUTABLE STRICT LANGUAGE SQL AS '{body}';")
+                self._run(f"CREATE FUNCTION {_SCHEMA}.{head} AS '{body}';")
 
     def _run(self, sql: str, command: str = "", data: bytes = b"") -> bytes:
         """What statements print, with a command of `psql` or data after them; fails with the server's first error."""

@@ -9,6 +9,7 @@ import pytest
 
 import viewlet
 from tests.streams.host_programs import LOSSES
+from tests.streams.meanings import check_meanings, check_refusals
 from tests.streams.model import at
 from viewlet.streams import SparkSqlHost
 
@@ -155,3 +156,13 @@ def test_windows_begin_where_those_of_spark_do(spark: Any, lengths: tuple[int, i
     db.close_parts("aligned", at(90))
     expected = sorted(tuple(row) for row in spark.sql(query.format("aligned")).collect())
     assert sorted(row[:3] for row in db.view("v").rows()) == expected
+
+
+def test_queries_mean_on_spark_what_they_mean_on_duckdb(spark: Any, tmp_path: Path) -> None:
+    with viewlet.connect(streams=SparkSqlHost(spark, tmp_path)) as db:
+        check_meanings(db)
+
+
+def test_what_spark_cannot_do_is_refused_at_once(spark: Any, tmp_path: Path) -> None:
+    with viewlet.connect(streams=SparkSqlHost(spark, tmp_path)) as db:
+        check_refusals(db)

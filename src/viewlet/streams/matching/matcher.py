@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viewlet.changes import arrow_type
+from viewlet.changes.arrow_change import is_readable
 from viewlet.changes.staged_change import PART_COLUMN
+from viewlet.errors import DataError
 from viewlet.streams import long_gaps
 from viewlet.streams.catalogue import EMPTY, Part, PartRelation, Segment
 from viewlet.streams.matching.conditions import new_bindings, terms_of
@@ -35,7 +37,7 @@ from viewlet.streams.matching.queries import points_name, quoted
 from viewlet.streams.matching.rows import GroupRows, keys_of, order_rows
 from viewlet.streams.matching.search import Match, Search
 from viewlet.streams.null_safe import same_values
-from viewlet.streams.render import column_list, union_of
+from viewlet.streams.render import UNREADABLE, column_list, union_of
 
 if TYPE_CHECKING:
     from viewlet.streams.definition import PartView
@@ -325,6 +327,7 @@ class Matcher:
         """Puts matches into their parts in place of those that they replace; returns the parts that have changed."""
         relation, query = self._matches, self.query
         new = measure(query, self._maintainer.calculator(), rows, bind_rows(outcome.found)) if outcome.found else None
+        self._check(new)
         parts = new.column(LAST_PART).to_numpy() if new is not None else np.zeros(0, np.int64)
         visited = {int(each) for each in np.unique(parts)}
         stored = [number for number, part in relation.stored.items() if part.rows]
@@ -339,6 +342,13 @@ class Matcher:
             if self._replace(number, outcome.zones, added):
                 changed.append(number)
         return changed
+
+    def _check(self, matches: Any) -> None:
+        """Refuses matches with a value that nobody can read."""
+        for column in () if matches is None else self._matches.columns:
+            if column.name in matches.column_names and not is_readable(matches.column(column.name), column.type):
+                user = self._maintainer.user_of(self._view)
+                raise DataError(f"column {column.name} of view {user!r} has a value that is {UNREADABLE}")
 
     def _replace(self, number: int, zones: Sequence[Zone], added: Any) -> bool:
         """Replaces matches of a part; tells whether that changes anything."""

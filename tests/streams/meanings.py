@@ -1,0 +1,89 @@
+"""Expressions and queries whose meaning differs between databases; on every host a view has what it has on DuckDB."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+import viewlet
+from tests.streams.model import at
+from viewlet import DataError, UnsupportedError
+
+DOUBLES = (
+    *(2.5, -2.5, 3.5, 1.25, 0.15, 1.005, 2.675, 0.5, 0.49999999999999994, 3.7, -1e-5, -0.0, 0.0, 99999.995, None),
+    *(123456789.0, 1e-7, 0.0001, 0.00012345, 1e15, 1.5e15, 1234567890123456.5, 1e16, 6.02e23, 1e-300),
+)
+SMALL = "CASE WHEN ABS(d) < 1e9 THEN d END"
+EXPRESSIONS = (
+    *("ROUND(d)", "ROUND(d, 1)", "ROUND(d, -1)", "ROUND(x)", "ROUND(x, -1)", "ROUND(c)", "ROUND(c, 1)"),
+    *("CAST(d AS VARCHAR)", "'a' || d", "CONCAT('a', d, g)", "CONCAT_WS('-', g, d, x > 3)", "(x > 2) || 'z'"),
+    *(f"CAST({SMALL} AS {type})" for type in ("BIGINT", "INTEGER", "DECIMAL(20,2)", "DECIMAL(20,0)")),
+    *("CAST(c AS BIGINT)", "CAST(c AS VARCHAR)", "CAST(x > 3 AS VARCHAR)", "CAST(ts AS VARCHAR)", "d / 3"),
+    *("EXTRACT(dow FROM ts)", "EXTRACT(isodow FROM ts)", "dayofweek(ts)", "isodow(ts)", "second(ts)"),
+    *("EXTRACT(second FROM ts)", "CAST(d AS VARCHAR) || CAST(ROUND(d) AS VARCHAR)"),
+    "CASE WHEN ROUND(d) > 2 THEN 'big' ELSE CAST(ROUND(d, 2) AS VARCHAR) END",
+)
+AGGREGATES = ("ROUND(AVG(d), 2)", "CAST(AVG(x) AS VARCHAR)", "SUM(ROUND(d))", "STRING_AGG(d, ',' ORDER BY ts)")
+QUERIES = {
+    "scalars": f"SELECT x AS id, {', '.join(f'{e} AS e{n}' for n, e in enumerate(EXPRESSIONS))} FROM m[i]",
+    "totals": f"""SELECT g, {", ".join(f"{e} AS e{n}" for n, e in enumerate(AGGREGATES))} FROM m[i]
+        WHERE ABS(d) < 1e9 GROUP BY g""",
+    "joined": "SELECT * FROM m[i] NATURAL JOIN n[i]",
+    "using": "SELECT * FROM (SELECT d, x FROM m[i]) AS a JOIN (SELECT x, y FROM n[i]) AS b USING (x)",
+    "full": """WITH a AS (SELECT c, x FROM m[i]), b AS (SELECT x, y FROM n[i])
+        SELECT * FROM (SELECT * FROM a FULL JOIN b USING (x)) AS both_sides""",
+    "some": "SELECT * EXCLUDE (d, c) REPLACE (x + 1 AS x) FROM m[i]",
+    "renamed": "SELECT m.* RENAME (x AS z) FROM m[i]",
+}
+
+
+def values(db: viewlet.Connection, name: str) -> list[str]:
+    rows = db.view(name).rows()
+    return sorted(repr([float(f"{x:.14g}") if isinstance(x, float) else x for x in row]) for row in rows)
+
+
+def check_meanings(db: viewlet.Connection) -> None:
+    """Compares a database on some host with one in memory."""
+    both = (db, viewlet.connect())
+    for each in both:
+        each.execute(
+            "CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT, d DOUBLE, c DECIMAL(12,3)) "
+            "PARTITION LENGTH 86400 BY ts"
+        )
+        each.execute("CREATE STREAM n (at TIMESTAMP, x BIGINT, y BIGINT) PARTITION LENGTH 86400 BY at")
+        for name, query in QUERIES.items():
+            each.stream_view(name, initialize=query, start="2015-01-01")
+        rows = [
+            (at(86400 * (n % 2) + n + 0.7), "ab"[n % 2], 37 * n - 20, d, Decimal(1500 * n - 2500) / 1000)
+            for n, d in enumerate(DOUBLES)
+        ]
+        each.insert("m", rows)
+        each.insert("n", [(at(n), 37 * n - 20, n) for n in range(1, 30, 3)])
+        for stream in "mn":
+            each.close_parts(stream, at(3 * 86400))
+    for name in QUERIES:
+        assert both[0].view(name).columns == both[1].view(name).columns
+        assert values(both[0], name) == values(both[1], name), name
+        assert values(both[0], name)
+
+
+def check_refusals(db: viewlet.Connection) -> None:
+    """What the host cannot run is refused when it is declared, and what nobody can read when it is computed."""
+    db.execute("CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x DOUBLE, r REAL) PARTITION LENGTH 60 BY ts")
+    for term in ("ENTROPY(x)", "CAST(MIN(r) AS VARCHAR)"):
+        with pytest.raises(UnsupportedError, match="host"):
+            db.stream_view("v", initialize=f"SELECT g, {term} AS y FROM m[i] GROUP BY g")
+        with pytest.raises(UnsupportedError, match="host"):
+            db.execute(f"CREATE VIEW v AS SELECT g, {term} AS y FROM m [WINDOW 3 MINUTES] GROUP BY g")
+    assert not db.views
+    for number, term in enumerate(("CAST('inf' AS DOUBLE)", "TIMESTAMP '9999-12-31' + INTERVAL 3 DAY")):
+        db.stream_view("v", initialize=f"SELECT g, CASE WHEN x > 5 THEN {term} END AS y FROM m[i]")
+        minute = 5 * number
+        db.insert("m", [(at(60 * minute), "a", 1.0, 1.0), (at(60 * minute + 60), "a", 9.0, 1.0)])
+        with pytest.raises(DataError, match="nobody can read"):
+            db.insert("m", [(at(60 * minute + 120), "a", 1.0, 1.0)])
+        db.delete("m", [(at(60 * minute + 60), "a", 9.0, 1.0)])
+        db.insert("m", [(at(60 * minute + 120), "a", 1.0, 1.0)])
+        assert ("a", None, at(60 * minute)) in db.view("v").rows()
+        db.execute("DROP VIEW v")
