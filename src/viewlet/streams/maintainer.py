@@ -22,6 +22,7 @@ from viewlet.streams.host import PartHost, is_pipelining, runs_jobs
 from viewlet.streams.long_gaps import extend_back
 from viewlet.streams.native_windows import compute_natively
 from viewlet.streams.new_parts import next_part, put_new_part, run_concurrently
+from viewlet.streams.readable import guards
 from viewlet.streams.render import Queries, no_rows, read_parts, rows_of, start_literal, typed
 from viewlet.streams.running_totals import add_differences
 from viewlet.streams.times import now
@@ -63,6 +64,8 @@ class Maintainer:
     """The views, each after those it reads."""
     _empty: dict[tuple[str, PartQuery], bool] = field(default_factory=dict)
     """Whether a query over parts without rows has none, where that was found out."""
+    _guards: dict[str, dict[str, str]] = field(default_factory=dict)
+    """What refuses values of views that nobody could read."""
     archive: Archive = field(default_factory=lambda: Archive(None))
     kernels: dict[str, WindowKernel] = field(default_factory=dict)
     """What is kept in memory of windows that are merged in this process."""
@@ -97,6 +100,7 @@ class Maintainer:
         self.views.pop(name, None)
         self.matchers.pop(name, None)
         self.kernels.pop(name, None)
+        self._guards.pop(name, None)
         self.order = computation_order(self.views)
 
     # -- new parts --------------------------------------------------------------------------------------------------
@@ -224,7 +228,9 @@ class Maintainer:
 
     def typed(self, view: PartView, sql: str) -> str:
         """A query for a part of a view in its types; what nobody could read of a view of a user's is refused."""
-        return typed(self.host, view.columns, sql, view.name if view.statement else "")
+        if view.name not in self._guards:
+            self._guards[view.name] = guards(view, self.host.dialect)
+        return typed(self.host, view.columns, sql, self._guards[view.name])
 
     def sql(self, view: PartView, number: int) -> str:
         """The query for part `number` of a view, over the tables of the host."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.errors import DataError
 from viewlet.streams.catalogue import PartRelation, Segment
 from viewlet.streams.definition import PartQuery, Reference
 from viewlet.streams.host import PartHost, is_partitioning, runs_jobs
-from viewlet.types import TIMESTAMP, Column, Kind
+from viewlet.types import TIMESTAMP, Column
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def column_list(host: PartHost, columns: Sequence[Column]) -> str:
@@ -52,54 +55,13 @@ def no_rows(host: PartHost, columns: Sequence[Column]) -> str:
     return f"SELECT {', '.join(shown)} WHERE 1 = 0"
 
 
-def _outside(type: str, last: str = "") -> dict[str, str]:
-    """The test for values that are in no year from 1 to 9999."""
-    types = {"duckdb": type, "postgres": type, "spark": "TIMESTAMP_NTZ" if type == "TIMESTAMP" else type}
-    between = "NOT ({{0}} BETWEEN CAST('0001-01-01' AS {0}) AND CAST('9999-12-31{1}' AS {0}))"
-    return {dialect: between.format(name, last) for dialect, name in types.items()}
-
-
-_NOT_FINITE = {
-    "duckdb": "NOT isfinite({0})",
-    "postgres": "{0} IN ('NaN', 'Infinity', '-Infinity')",
-    "spark": "({0} = CAST('NaN' AS DOUBLE) OR ABS({0}) = CAST('Infinity' AS DOUBLE))",
-}
-_UNREADABLE = {
-    Kind.DOUBLE: _NOT_FINITE,
-    Kind.REAL: _NOT_FINITE,
-    Kind.DATE: _outside("DATE"),
-    Kind.TIMESTAMP: _outside("TIMESTAMP", " 23:59:59.999999"),
-}
-_REFUSALS = {
-    "duckdb": "THEN error({0})",
-    "postgres": "THEN CASE WHEN refuse({0}) THEN {1} END",
-    "spark": "THEN raise_error({0})",
-}
-
-
-UNREADABLE = "infinite, NaN, or outside of the years 1 to 9999"
-
-
-def unreadable_test(host: PartHost, column: Column) -> str | None:
-    """The condition that a value of a column, in place of {0}, cannot be read; None if each can."""
-    return _UNREADABLE[column.type.kind][host.dialect] if column.type.kind in _UNREADABLE else None
-
-
-def typed(host: PartHost, columns: Sequence[Column], query: str, view: str = "") -> str:
-    """A query with the columns and types that a relation declares, by position.
-
-    Values of a `view` that cannot be read are refused: infinities, NaN, and times outside of the years 1 to 9999.
-    """
+def typed(host: PartHost, columns: Sequence[Column], query: str, wrap: Mapping[str, str] = NOTHING) -> str:
+    """A query with the columns and types of a relation, by position; `wrap` has what surrounds some values."""
     shown = []
     for column in columns:
         name = host.quote(column.name)
         value = f"CAST({name} AS {host.type_name(column.type)})"
-        test = unreadable_test(host, column) if view else None
-        if test is not None:
-            message = f"column {column.name} of view {view} has a value that nobody can read: {UNREADABLE}"
-            refusal = _REFUSALS[host.dialect].format("'" + message.replace("'", "''") + "'", value)
-            value = f"CASE WHEN {test.format(value)} {refusal} ELSE {value} END"
-        shown.append(f"{value} AS {name}")
+        shown.append(f"{wrap.get(column.name, '{0}').replace('{0}', value)} AS {name}")
     return f"SELECT {', '.join(shown)} FROM ({query}) AS computed({column_list(host, columns)})"
 
 

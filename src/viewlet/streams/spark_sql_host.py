@@ -22,7 +22,7 @@ from urllib.parse import unquote as decoded
 from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.errors import DataError, StateError
 from viewlet.streams.definition import MICROSECONDS
-from viewlet.streams.render import UNREADABLE, unreadable_test
+from viewlet.streams.readable import guard
 from viewlet.types import Column, Kind, SqlType, Table
 
 _VIEW = re.compile(r"\bviewlet_[0-9a-f]{32}\b")
@@ -165,11 +165,7 @@ class SparkSqlHost:
         from sqlglot import exp
 
         value = f"CAST({self.quote(column.name)} AS {self.type_name(column.type)})"
-        unreadable = unreadable_test(self, column)
-        if unreadable is not None:
-            message = f"{table.name}.{column.name}: a value is refused that nobody can read: {UNREADABLE}"
-            refused = exp.Literal.string(message)
-            value = f"CASE WHEN {unreadable.format(value)} THEN raise_error({refused.sql('spark')}) ELSE {value} END"
+        value = guard(column, self.dialect, f"stream {table.name}").replace("{0}", value)
         if column.type.nullable or table.parts is None or column.name == table.parts.time:
             return value
         refused = exp.Literal.string(f"{table.name}.{column.name}: NULL is refused: the column is NOT NULL")

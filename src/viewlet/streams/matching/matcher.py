@@ -37,7 +37,8 @@ from viewlet.streams.matching.queries import points_name, quoted
 from viewlet.streams.matching.rows import GroupRows, keys_of, order_rows
 from viewlet.streams.matching.search import Match, Search
 from viewlet.streams.null_safe import same_values
-from viewlet.streams.render import UNREADABLE, column_list, union_of
+from viewlet.streams.readable import UNREADABLE
+from viewlet.streams.render import column_list, union_of
 
 if TYPE_CHECKING:
     from viewlet.streams.definition import PartView
