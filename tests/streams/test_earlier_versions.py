@@ -68,7 +68,10 @@ def rewrite_catalogue(place: Path, change: Callable[[list[Any], dict[str, Any]],
     with duckdb.connect(str(place / "streams" / "parts.duckdb")) as parts:
         tables: dict[str, str] = {}
         for key, value in parts.execute('SELECT key, value FROM "viewlet catalogue"').fetchall():
-            names, facts = json.loads(key), json.loads(value)
+            names = json.loads(key)
+            if names == ["stamp"]:
+                continue
+            facts = json.loads(value)
             if isinstance(facts, dict):
                 before = [table for table, _ in facts.get("segments", ())]
                 change(names, facts)
