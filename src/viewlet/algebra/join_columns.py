@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from viewlet.algebra.fold import conjuncts
 from viewlet.algebra.join_sums import NotTriangleError, Summed
 from viewlet.algebra.nodes import Call, Const, Rel, Scalar, Var, compare
 from viewlet.algebra.printer import show_scalar
@@ -118,9 +119,9 @@ class JoinColumns:
         """A product as factors of the relations, 0 where a FILTER does not hold."""
         factors: list[list[Scalar]] = [[] for _ in self._rels]
         for condition in summed.conditions:
-            if condition not in common:
-                relation, scalar = self._place(condition)
-                factors[relation].append(_indicator(scalar))
+            for test in () if condition in common else _indicators(condition):
+                relation, scalar = self._place(test)
+                factors[relation].append(scalar)
         for factor in product:
             relation, scalar = self._place(factor)
             if not scalar.type.is_exact:
@@ -154,6 +155,18 @@ def _indicator(condition: Scalar) -> Scalar:
     return Call("case", (condition, _ONE, _ZERO), COUNT)
 
 
+def _indicators(condition: Scalar) -> list[Scalar]:
+    """1 where a condition is true, as a product of tests that take as few columns as they can: x and y -> x * y."""
+    tests: list[Scalar] = []
+    for part in conjuncts(condition):
+        match part:
+            case Call("is_not_null", (inner,), _):
+                tests += _not_null(inner)
+            case _:
+                tests.append(_indicator(part))
+    return tests
+
+
 def _terms(scalar: Scalar) -> list[Term]:
     """x * (y - z) as x * y and -(x * z), where that is the same for their representations.
 
@@ -167,8 +180,8 @@ def _terms(scalar: Scalar) -> list[Term]:
                 terms = [(sign, factors, left) for sign, factors in _terms(left)]
                 terms += [(sign if op == "+" else -sign, factors, right) for sign, factors in _terms(right)]
                 return [(sign, [*factors, *_not_null(right if own is left else left)]) for sign, factors, own in terms]
-        case Call("case", (Call("is_not_null", (inner,), _), then, other), _) if (then, other) == (_ONE, _ZERO):
-            return [(1, _not_null(inner))]
+        case Call("case", (condition, then, other), _) if (then, other) == (_ONE, _ZERO):
+            return [(1, _indicators(condition))]
         case _:
             pass
     return [(1, [scalar])]
