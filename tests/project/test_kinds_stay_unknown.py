@@ -15,7 +15,9 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "viewlet"
 PROBES = {"isinstance", "issubclass", "hasattr", "getattr", "cast"}
 ALLOWED = {
-    "str", "int", "bool", "Mapping", "os.PathLike",  # what users hand in
+    "str", "int", "float", "bool", "Mapping", "os.PathLike",  # what users hand in
+    "ChangeEvents", "EventChanges", "DeadLetters",  # events that users hand in
+    "StateError", "MissingFunctionError",  # errors
     "sql.CreateTable", "sql.CreateView", "sql.AlterView", "sql.Drop", "sql.Explain", "sql.Select",
     "sql.Modify",  # statements of SQL
     "LocalFiles",  # files that Spark reads itself

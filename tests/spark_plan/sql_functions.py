@@ -99,7 +99,7 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
 AGGREGATES: tuple[str, ...] = (
     "SELECT i, AVG(d), VAR_SAMP(d), COUNT(*) FROM v GROUP BY i HAVING STDDEV_SAMP(d) > 0.25",
     "SELECT COUNT(*) FROM v AS a WHERE a.d < (SELECT AVG(z.d) FROM v AS z WHERE z.i = a.i)",
-    "SELECT COUNT(*) FROM v AS a WHERE a.d < (SELECT VAR_POP(z.x) FROM v AS z WHERE z.j < a.j)",
+    "SELECT COUNT(*) FROM v AS a WHERE a.d < (SELECT VAR_POP(z.d) FROM v AS z WHERE z.j < a.j)",
     "SELECT a.s, SUM(a.w) FROM v AS a WHERE a.d = (SELECT MAX(z.d) FROM v AS z WHERE z.s = a.s) GROUP BY a.s",
     "SELECT COUNT(*) FROM v AS a WHERE a.i NOT IN (SELECT z.j FROM v AS z WHERE z.b = a.b)",
     "SELECT a.e, MIN(a.m), SUM(a.x), SUM(a.q) FROM v AS a LEFT JOIN v AS z ON a.i = z.j GROUP BY a.e",

@@ -114,7 +114,16 @@ def test_aggregates_over_values_of_all_types(sql: str) -> None:
 
 
 def test_every_function_of_the_calculus_is_known_in_sql() -> None:
-    assert set(scalars.FUNCTIONS) == set(FUNCTIONS)
+    exact = {"square", "square_error"}  # hosts round their sums, which variances of doubles cannot bear
+    assert set(FUNCTIONS) - set(scalars.FUNCTIONS) == exact
+    assert not set(scalars.FUNCTIONS) - set(FUNCTIONS)
+
+
+def test_variances_of_doubles_are_loaded_by_triggers() -> None:
+    database, _ = values()
+    for view in database.views(NamedQuery("result", "SELECT i, VAR_POP(x) FROM v GROUP BY i")):
+        with pytest.raises(UnsupportedError, match="loaded by its triggers"):
+            definition_sql(view, database.tables, "spark")
 
 
 def test_rows_may_come_with_their_multiplicity() -> None:

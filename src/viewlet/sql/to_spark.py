@@ -43,7 +43,7 @@ def translated(sql: str, places: Mapping[str, str], columns: Iterable[Column]) -
     """
     try:
         tree = parse_one(sql, dialect="duckdb")
-    except SqlglotError:
+    except (SqlglotError, RecursionError):
         return None
     nodes = list(tree.walk())
     if not isinstance(tree, exp.Query) or any(type(node).__name__ not in _ALIKE for node in nodes):
@@ -64,7 +64,7 @@ def translated(sql: str, places: Mapping[str, str], columns: Iterable[Column]) -
         divided.set("expression", exp.Nullif(this=by, expression=exp.Literal.number(0)))
     try:
         return tree.sql(dialect="spark", identify=True, unsupported_level=ErrorLevel.RAISE)
-    except SqlglotError:
+    except (SqlglotError, RecursionError):
         return None
 
 

@@ -27,7 +27,7 @@ def expand_stars(query: exp.Expr, tables: Tables) -> exp.Expr:
     >>> from viewlet.types import BIGINT
     >>> tables = {"a": [Column("x", BIGINT), Column("k", BIGINT)], "b": [Column("k", BIGINT), Column("y", BIGINT)]}
     >>> expand_stars(sqlglot.parse_one("SELECT * FROM a NATURAL JOIN b", read="duckdb"), tables).sql("postgres")
-    'SELECT a.x, k AS k, b.y FROM a NATURAL JOIN b'
+    'SELECT a."x" AS "x", "k" AS "k", b."y" AS "y" FROM a NATURAL JOIN b'
     """
     for select in list(query.find_all(exp.Select)):
         stars = [each for each in select.expressions if _star(each) is not None]

@@ -27,7 +27,7 @@ def part_bounds(sql: str, view: str) -> Bounds | None:
     try:
         with quiet():
             node = sqlglot.parse_one(sql, read="duckdb")
-    except SqlglotError:
+    except (SqlglotError, RecursionError):
         return None
     named = [table for table in node.find_all(exp.Table) if table.name.lower() == view.lower()]
     if len(named) != 1:
