@@ -6,7 +6,7 @@ is called, and timed, before the measurement.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -64,7 +64,7 @@ def schema(workload: str) -> dict[str, Table]:
     return tables
 
 
-def tables_read(query: NamedQuery, tables: dict[str, Table]) -> list[str]:
+def tables_read(query: NamedQuery, tables: Iterable[str]) -> list[str]:
     """The tables a query names, in the order of the schema."""
     named = {table.name.lower() for table in sqlglot.parse_one(query.sql, read="duckdb").find_all(sqlglot.exp.Table)}
     return [name for name in tables if name in named]

@@ -1,12 +1,13 @@
-"""What a kept table costs: batches of columns beside a stream, UPDATE and DELETE by key, reading after a small change.
+"""What a kept table costs: queries and batches of columns beside a stream, statements by key, reading, memory.
 
 python -m bench.tables
 python -m bench.tables --before ../other-checkout/src --out docs/benchmarks/tables.md
 
 Every figure comes from a process of its own, in CPU seconds of that process: the mean of several batches, or the median
 of many statements. A table has five columns (two integers, a decimal, a double, a string of 50 values) and one compiled
-view, a sum by group. Batches are Arrow tables whose rows are all new. With `--before` the same is measured with another
-checkout of the package, the two taking turns.
+view, a sum by group. Batches are Arrow tables whose rows are all new. The queries are those of TPC-H: their tables get
+batches in turn, with all columns, either new rows alone or (churn) as many new rows as old ones leave. With `--before`
+the same is measured with another checkout of the package, the two taking turns.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -39,6 +41,13 @@ What a kept table costs, written by `python -m bench.tables` ({facts}).
 Every figure is from a process of its own: the mean of several batches, or the median of many statements. The table has
 five columns and one view, a sum by group.
 
+## TPC-H
+
+Nanoseconds per row of a stream, in Arrow batches with all columns, and how many times that a
+table with its primary key takes, compiled. Churn deletes as many old rows as it inserts.
+
+{queries}
+
 ## Batches of columns
 
 Nanoseconds per row of Arrow batches with new rows, compiled views; *x* is the ratio to the stream.
@@ -57,7 +66,23 @@ the table.
 Microseconds of `db.insert("t", [row])`.
 
 {inserts}
+
+Microseconds of an Arrow batch of ten rows over three tables.
+
+{three}
+
+## Memory
+
+Bytes of the process per row, in batches of 10,000.
+
+{memory}
 """
+SCALE = 0.1
+DATA = ROOT / "bench" / "results" / "data"
+FIRST = 1_000
+"""Rows of the first batch of a table, which is not counted, without churn."""
+STEPS = {1: 1_000, 10: 500, 1_000: 200, 100_000: 100}
+"""How many batches of a size are counted at most."""
 PLOT = "\n![ratios to a stream](tables.png)\n"
 
 
@@ -69,6 +94,8 @@ class Run:
     kind: str
     rows: int
     engine: str = "compiled"
+    query: str = ""
+    churn: bool = False
 
 
 def arrow(first: int, rows: int) -> Any:
@@ -136,6 +163,57 @@ def inserts(run: Run) -> float:
     return median(found)
 
 
+def tpch_query(run: Run) -> float:
+    """Seconds of a row of a TPC-H query, the mean over the stream after a first batch for each table."""
+    from pyarrow.parquet import read_table
+
+    import viewlet
+    from bench.sources import find_query, plain, tables_read
+    from workloads import tpch
+
+    files = tpch.load_tpch(SCALE, DATA)
+    query = find_query("tpch", run.query)
+    db = viewlet.connect(engine=run.engine)
+    for sql in tpch.TABLES.values():
+        db.execute(sql if run.kind != "stream" else as_stream(sql))
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {query.sql}")
+    rows = {name: plain(read_table(files[name])) for name in tables_read(query, tpch.TABLES)}
+    batches = list(query_batches(rows, run.rows, run.churn))
+    first, later = batches[: len(rows)], batches[len(rows) :]
+    for batch in first:
+        db.apply(batch)
+    started = time.process_time()
+    for batch in later:
+        db.apply(batch)
+    return (time.process_time() - started) / sum(len(data) for batch in later for data in batch.values())
+
+
+def as_stream(sql: str) -> str:
+    """A table of TPC-H that keeps no rows, and so has no key."""
+    return re.sub(r",\s*PRIMARY KEY \([^)]*\)", "", sql).replace("CREATE TABLE", "CREATE STREAM")
+
+
+def query_batches(rows: dict[str, Any], size: int, churn: bool) -> Iterator[dict[str, Any]]:
+    """A first batch of each table, then batches of this size of each table in turn, at most `STEPS` of them."""
+    from bench.streams import churn_events, insert_events, round_robin
+
+    events = {
+        name: churn_events(len(table), max(FIRST, len(table) // 4)) if churn else insert_events(len(table))
+        for name, table in rows.items()
+    }
+    firsts = {
+        name: min(len(each), max(FIRST, len(rows[name]) // 4) if churn else FIRST) for name, each in events.items()
+    }
+    for name, first in firsts.items():
+        yield {name: rows[name].slice(0, first)}
+    left = {name: len(each) - firsts[name] for name, each in events.items() if len(each) > firsts[name]}
+    for (piece,) in islice(round_robin(left, size), STEPS[size]):
+        each, begin = events[piece.table], firsts[piece.table]
+        cut = slice(begin + piece.begin, begin + piece.end)
+        data = rows[piece.table].take(each.rows[cut]).combine_chunks()
+        yield {piece.table: data.append_column("_multiplicity", [each.signs[cut]]) if churn else data}
+
+
 def large(run: Run) -> tuple[Any, Iterator[int]]:
     """A table with so many rows, and keys of them that no statement has named yet."""
     db = opened(run)
@@ -171,7 +249,48 @@ def readings(run: Run) -> float:
     return median(found)
 
 
+def three_tables(run: Run) -> float:
+    """Seconds of a batch of ten rows of Arrow over three tables."""
+    import viewlet
+
+    db, starts = viewlet.connect(engine=run.engine), count(10**9, 10)
+    for name in "abc":
+        db.execute(KINDS[run.kind].replace(" t ", f" {name} "))
+        db.execute(VIEW.replace(" v ", f" v_{name} ").replace("FROM t", f"FROM {name}"))
+        db.insert(name, arrow(0, 1_000))
+    batches = [
+        {"a": whole.slice(0, 4), "b": whole.slice(4, 3), "c": whole.slice(7)}
+        for whole in (arrow(next(starts), 10) for _ in range(500))
+    ]
+    for batch in batches[:100]:
+        db.apply(batch)
+    started = time.process_time()
+    for batch in batches[100:]:
+        db.apply(batch)
+    return (time.process_time() - started) / 400
+
+
+def memory(run: Run) -> float:
+    """Bytes of a row, by the memory of the process before and after many batches."""
+    db = opened(run)
+    db.insert("t", arrow(0, 1_000))
+    before = resident()
+    for start in range(10**6, 10**6 + run.rows, 10_000):
+        db.insert("t", arrow(start, 10_000))
+    return (resident() - before) / run.rows
+
+
+def resident() -> int:
+    import gc
+
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 MEASURES: dict[str, Callable[[Run], float]] = {
+    "queries": tpch_query,
+    "three tables": three_tables,
+    "memory": memory,
     "batches": batches,
     "inserts": inserts,
     **dict.fromkeys(("UPDATE", "DELETE"), statements),
@@ -182,7 +301,12 @@ MEASURES: dict[str, Callable[[Run], float]] = {
 Figures = dict[tuple[Run, str], float | None]
 
 
-def runs(batch_sizes: list[int], table_sizes: list[int]) -> Iterator[Run]:
+def runs(batch_sizes: list[int], table_sizes: list[int], query_sizes: list[int], names: list[str]) -> Iterator[Run]:
+    for rows in query_sizes:
+        for churn in (False, True):
+            for name in names:
+                for kind in ("stream", "table with key"):
+                    yield Run("queries", kind, rows, query=name, churn=churn)
     for rows in batch_sizes:
         for kind in KINDS:
             yield Run("batches", kind, rows)
@@ -192,6 +316,8 @@ def runs(batch_sizes: list[int], table_sizes: list[int]) -> Iterator[Run]:
     for engine in ("interpreter", "compiled"):
         for kind in KINDS:
             yield Run("inserts", kind, 1, engine)
+            yield Run("three tables", kind, 10, engine)
+            yield Run("memory", kind, table_sizes[-1] // 5, engine)
 
 
 def shown(seconds: float | None, unit: float) -> str:
@@ -213,7 +339,8 @@ def page(figures: Figures, names: list[str]) -> str:
     def cells(run: Run, unit: float) -> list[str]:
         return [shown(figures[run, name], unit) for name in names]
 
-    batch_lines, statement_lines, insert_lines = [], [], []
+    batch_lines, statement_lines = [], []
+    single: dict[str, list[list[str]]] = {"inserts": [], "three tables": [], "memory": []}
     for run in found:
         if run.what == "batches":
             line = [run.kind, f"{run.rows:,}"]
@@ -221,8 +348,10 @@ def page(figures: Figures, names: list[str]) -> str:
                 mine, stream = figures[run, name], figures[Run("batches", "stream", run.rows), name]
                 line += [shown(mine, 1e9 / run.rows), f"{mine / stream:.1f}" if mine and stream else ""]
             batch_lines.append(line)
-        elif run.what == "inserts":
-            insert_lines.append([run.engine, run.kind, *cells(run, 1e6)])
+        elif run.what in single:
+            single[run.what].append([run.engine, run.kind, *cells(run, 1 if run.what == "memory" else 1e6)])
+        elif run.what == "queries":
+            pass
         else:
             statement_lines.append([run.what, f"{run.rows:,}", *cells(run, 1e3)])
     facts = f"CPU seconds of the process, Python {platform.python_version()}, {os.cpu_count()} cores"
@@ -231,8 +360,32 @@ def page(figures: Figures, names: list[str]) -> str:
         facts=facts,
         batches=table(["kind", "rows of a batch", *doubled], batch_lines),
         statements=table(["what", "rows", *(f"{name} (ms)" for name in names)], statement_lines),
-        inserts=table(["engine", "kind", *(f"{name} (us)" for name in names)], insert_lines),
+        inserts=table(["engine", "kind", *(f"{name} (us)" for name in names)], single["inserts"]),
+        three=table(["engine", "kind", *(f"{name} (us)" for name in names)], single["three tables"]),
+        memory=table(["engine", "kind", *names], single["memory"]),
+        queries=query_table(figures, names),
     )
+
+
+def query_table(figures: Figures, names: list[str]) -> str:
+    """A line for each query, and for each size of batches what a stream takes and the ratios to it."""
+    found = [run for run, _ in figures if run.what == "queries" and run.kind == "stream"]
+    modes = list(dict.fromkeys((run.rows, run.churn) for run in found))
+    titles = {mode: f"{mode[0]:,}{' churn' if mode[1] else ''}" for mode in modes}
+    lines = []
+    for query in dict.fromkeys(run.query for run in found):
+        line = [query]
+        for rows, churn in modes:
+            stream, kept = (
+                Run("queries", kind, rows, query=query, churn=churn) for kind in ("stream", "table with key")
+            )
+            line.append(shown(figures[stream, names[-1]], 1e9))
+            for name in names:
+                mine, seconds = figures[kept, name], figures[stream, name]
+                line.append(f"{mine / seconds:.1f}" if mine and seconds else "–")
+        lines.append(line)
+    head = [text for mode in modes for text in (f"{titles[mode]} (ns)", *(f"x {name}" for name in names))]
+    return table(["query", *head], lines)
 
 
 def draw(figures: Figures, names: list[str], target: Path) -> None:
@@ -260,6 +413,8 @@ def main(
     before: Annotated[Path | None, typer.Option(help="the src folder of a checkout to compare with")] = None,
     batch_sizes: Annotated[str, typer.Option(help="rows of a batch")] = "10000,500000",
     table_sizes: Annotated[str, typer.Option(help="rows of a table")] = "10000,1000000",
+    query_sizes: Annotated[str, typer.Option(help="rows of a batch of TPC-H")] = "1000,100000",
+    queries: Annotated[str, typer.Option(help="q01,q03,...; all when empty")] = "",
     rounds: Annotated[int, typer.Option(help="how often the checkouts take turns; the best counts")] = 1,
     most_before: Annotated[int, typer.Option(help="rows of a table up to which the other checkout is measured")] = 10
     ** 9,
@@ -274,7 +429,9 @@ def main(
         return
     sources = ({"before": before.resolve()} if before is not None else {}) | {"now": ROOT / "src"}
     figures: Figures = {}
-    for run in runs([int(size) for size in batch_sizes.split(",")], [int(size) for size in table_sizes.split(",")]):
+    names = queries.split(",") if queries else [f"q{n:02}" for n in range(1, 23)]
+    sizes = ([int(size) for size in text.split(",")] for text in (batch_sizes, table_sizes, query_sizes))
+    for run in runs(*sizes, names):
         for _ in range(rounds):
             for name, source in sources.items():
                 skipped = name == "before" and run.what != "batches" and run.rows > most_before

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from viewlet.changes import ColumnChange, RowChange
@@ -17,11 +18,11 @@ COLUMNS = (Column("s", VARCHAR), Column("k", BIGINT), Column("x", DOUBLE))
 
 
 def made(key: tuple[str, ...]) -> FlatTable:
-    return FlatTable(Table("t", COLUMNS, primary_key=key), StringDictionary())
+    return FlatTable(Table("t", COLUMNS, primary_key=key), StringDictionary(), {0} if key == ("k",) else ())
 
 
 def batch(table: FlatTable, rows: dict[Row, int]) -> RowBatch:
-    found = table.batch(RowChange(rows).columns(table.schema, range(3), table.dictionary))
+    found = table.batch(RowChange(rows))
     assert found is not None
     return found
 
@@ -32,12 +33,17 @@ def apply(table: FlatTable, rows: dict[Row, int]) -> None:
 
 
 @pytest.mark.parametrize("key", [(), ("k",), ("k", "s")])
-def test_random_batches_done_and_undone(key: tuple[str, ...]) -> None:
+def test_random_batches_done_and_undone(key: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewlet.runtime.table._FEW_BYTES", 40)
     random, table, model = Random(len(key)), made(key), dict[Row, int]()
     for step in range(60):
         change = {row: -count for row, count in model.items() if random.random() < 0.3}
         for _ in range(random.choice([1, 5, 20])):
-            row: Row = (random.choice(["a", "b", None]), random.randrange(40 + 10 * step), random.choice([0.5, None]))
+            row: Row = (
+                random.choice(["a", "bü" * random.randrange(9), None]),
+                random.randrange(40 + 10 * step),
+                random.choice([0.5, None]),
+            )
             taken = {tuple(r[1] if n == "k" else r[0] for n in key) for r in (*model, *change)} if key else set()
             if tuple(row[1] if n == "k" else row[0] for n in key) not in taken and row not in change:
                 change[row] = 1 if key else random.randrange(1, 4)
@@ -91,3 +97,64 @@ def test_a_sample_is_always_the_same() -> None:
     assert first == again
     assert len(first) == 10
     assert table.sample(100).rows() == table.columns().rows()
+
+
+def strings(table: FlatTable, texts: list[str | None], first: int = 0) -> RowBatch:
+    """Rows with keys from `first` on, their strings as Arrow."""
+    rows = len(texts)
+    words = {1: np.arange(first, first + rows), 2: np.full(rows, 0.5)}
+    change = ColumnChange(
+        words, np.ones(rows, np.int64), table.schema, table.dictionary, {0: pa.array([*texts, "cut"]).slice(0, rows)}
+    )
+    found = table.batch(change)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("type", [pa.string(), pa.large_string()])
+def test_strings_of_arrow_are_those_of_rows(type: pa.DataType) -> None:
+    texts = ["", None, "ß", "x" * 300, "日本", "\0"]
+    table, columns = made(("k",)), {1: np.arange(6), 2: np.zeros(6)}
+    sliced = pa.array(["before", *texts], type).slice(1)
+    change = ColumnChange(columns, np.ones(6, np.int64), table.schema, table.dictionary, {0: sliced})
+    table.begin()
+    taken = table.batch(change)
+    assert taken is not None
+    table.add(taken)
+    expected: dict[Row, int] = {(text, k, 0.0): 1 for k, text in enumerate(texts)}
+    assert table.columns().rows() == change.rows() == expected
+    assert table.first_absent(batch(table, dict.fromkeys(expected, -1))) == -1
+    for k, text in enumerate(texts):
+        assert table.first_absent(batch(table, {((text or "") + "!", k, 0.0): -1})) == 0
+    assert not len(table.dictionary)
+
+
+def test_bytes_of_strings_that_are_gone_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewlet.runtime.table._FEW_BYTES", 1000)
+    table = made(("k",))
+    apply(table, {(f"kept {k}", -k, None): 1 for k in range(1, 20)})
+    kept = table.columns().rows()
+    for step in range(50):
+        rows: dict[Row, int] = {(f"{step} {k} " + "x" * 100, k, None): 1 for k in range(20)}
+        apply(table, rows)
+        apply(table, dict.fromkeys(rows, -1))
+    assert table.columns().rows() == kept
+    assert len(table._heap.bytes) < 20_000
+
+
+def test_a_refused_batch_leaves_the_strings() -> None:
+    table = made(("k",))
+    table.begin()
+    table.add(strings(table, ["a", "b"]))
+    assert table.first_duplicate(strings(table, ["other", "strings"])) == 0
+    table.begin()
+    table.add(strings(table, ["c", None], first=2))
+    expected: dict[Row, int] = {(text, k, 0.5): 1 for k, text in enumerate(["a", "b", "c", None])}
+    assert table.columns().rows() == expected
+
+
+def test_a_string_too_long_for_its_word_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewlet.runtime.text_heap.LONGEST", 7)
+    table = made(("k",))
+    with pytest.raises(OverflowError):
+        table.batch(RowChange({("x" * 8, 1, None): 1}))

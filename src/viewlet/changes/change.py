@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from viewlet.types import Row, Table
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from viewlet.changes.word_codec import Codes
 
 Changes = dict[Row, int]
+_NO_TEXTS: Mapping[int, Any] = MappingProxyType({})
 
 
 class Change(ABC):
@@ -93,14 +95,23 @@ class RowChange(Change):
 class ColumnChange(Change):
     """A change given as columns: NumPy arrays of words, by position in the table, and of multiplicities.
 
-    A word is an int64 (the code of a string, the smallest integer for NULL) or a float64 (NaN for NULL). Only the
-    columns that views read need be there; the others are NULL in `rows()`. Rows may repeat.
+    A word is an int64 (the code of a string, the smallest integer for NULL) or a float64 (NaN for NULL). Columns of
+    strings may be there as Arrow arrays in one piece, in `texts`, and get codes when someone asks for their words. Only
+    the columns that views read need be there; the others are NULL in `rows()`. Rows may repeat.
     """
 
-    __slots__ = ("__weakref__", "_rows", "dictionary", "multiplicity", "table", "words")
+    __slots__ = ("__weakref__", "_rows", "dictionary", "multiplicity", "table", "texts", "words")
 
-    def __init__(self, words: Mapping[int, Any], multiplicity: Any, table: Table, dictionary: Codes) -> None:
+    def __init__(
+        self,
+        words: Mapping[int, Any],
+        multiplicity: Any,
+        table: Table,
+        dictionary: Codes,
+        texts: Mapping[int, Any] = _NO_TEXTS,
+    ) -> None:
         self.words = words
+        self.texts = texts
         self.multiplicity = multiplicity
         self.table = table
         self.dictionary = dictionary
@@ -115,10 +126,14 @@ class ColumnChange(Change):
     def _to_rows(self) -> Changes:
         from viewlet.changes.word_codec import decode_words
 
-        columns = [
-            decode_words(column.type, self.words[i], self.dictionary) if i in self.words else [None] * len(self)
-            for i, column in enumerate(self.table.columns)
-        ]
+        columns = []
+        for i, column in enumerate(self.table.columns):
+            if i in self.texts:
+                columns.append(self.texts[i].to_pylist())
+            elif i in self.words:
+                columns.append(decode_words(column.type, self.words[i], self.dictionary))
+            else:
+                columns.append([None] * len(self))
         rows: Changes = {}
         for row, weight in zip(zip(*columns, strict=True), self.multiplicity.tolist(), strict=True):
             rows[row] = rows.get(row, 0) + weight
@@ -129,17 +144,41 @@ class ColumnChange(Change):
         return held if held is not None else RowChange(self.rows()).columns(table, positions, dictionary)
 
     def held_columns(self, positions: Collection[int]) -> ColumnChange | None:
-        words = self.words
         for position in positions:  # a loop: this is a tenth of a small batch
-            if position not in words:
-                return None
+            if position not in self.words:
+                if position not in self.texts:
+                    return None
+                codes = self.dictionary.encode_arrow(self.texts[position])
+                self.words = {**self.words, position: codes}
         return self
 
+    def holds(self, positions: Collection[int]) -> bool:
+        """Whether it has these columns, as words or as strings."""
+        return all(position in self.words or position in self.texts for position in positions)
+
+    def identities(self) -> list[Any]:
+        """Its columns as words that are equal where the values are, though they may mean something only here."""
+        words = [column for i, column in self.words.items() if i not in self.texts]
+        encoded = (text.dictionary_encode().indices.fill_null(-1) for text in self.texts.values())
+        return words + [indices.to_numpy().astype("int64") for indices in encoded]
+
+    def at(self, rows: Any, multiplicity: Any) -> ColumnChange:
+        """Some of its rows, by their numbers, with other multiplicities."""
+        words = {i: column[rows] for i, column in self.words.items()}
+        texts = {i: column.take(_arrow(rows)) for i, column in self.texts.items()}
+        return ColumnChange(words, multiplicity, self.table, self.dictionary, texts)
+
     def negated(self) -> ColumnChange:
-        return ColumnChange(self.words, -self.multiplicity, self.table, self.dictionary)
+        return ColumnChange(self.words, -self.multiplicity, self.table, self.dictionary, self.texts)
 
     def __len__(self) -> int:
         return len(self.multiplicity)
+
+
+def _arrow(numbers: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.array(numbers)
 
 
 def _multiplicities(rows: Changes) -> Any:

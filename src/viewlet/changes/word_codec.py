@@ -29,6 +29,9 @@ class Codes(Protocol):
     def encode(self, texts: Sequence[str | None]) -> Any:
         """The codes of strings, as an array; new strings get one."""
 
+    def encode_arrow(self, column: Any) -> Any:
+        """The codes of an Arrow column of strings."""
+
     def add_change(self, change: ColumnChange) -> None:
         """Codes in this change stay in use while it lives."""
 

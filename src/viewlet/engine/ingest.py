@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Sized
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from viewlet.changes import Change, Changes, RowChange, to_changes
 from viewlet.changes.product_change import Decomposed, Factor, ProductChange, products_in, to_product_change
@@ -14,13 +14,24 @@ if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
 
 
+class Wanted(NamedTuple):
+    """Columns of a change, by position: whose words are read, and those of strings that stay strings."""
+
+    words: frozenset[int]
+    texts: frozenset[int] = frozenset()
+
+    def is_whole(self, table: Table) -> bool:
+        """All columns of a kept table are wanted: rows that agree in them are the same row."""
+        return table.kind is not TableKind.STREAM and len(self.words | self.texts) == len(table.columns)
+
+
 class Target(Protocol):
     """What changes are made for: a database."""
 
     @property
     def dictionary(self) -> StringDictionary: ...
 
-    def columns_wanted(self, name: str, rows: int) -> frozenset[int] | None:
+    def columns_wanted(self, name: str, rows: int) -> Wanted | None:
         """Which columns of a change with so many rows are read, if it may come as columns."""
 
 
@@ -53,8 +64,9 @@ def change_of(
     if wanted is not None:
         from viewlet.runtime.columns import to_columns
 
-        net_rows = _is_whole(table, wanted)
-        columns = to_columns(table, data, wanted, target.dictionary, sign, encoded, net=net_rows)
+        columns = to_columns(
+            table, data, wanted.words, target.dictionary, sign, encoded, net=wanted.is_whole(table), texts=wanted.texts
+        )
         if columns is not None:
             return columns
     return RowChange(to_changes(table, data, sign, encoded))
@@ -63,19 +75,17 @@ def change_of(
 def net_change(target: Target, table: Table, signed: Sequence[tuple[object, int]]) -> Change:
     """Several parts with their signs as one change: as columns if a kept table takes them, else as rows."""
     wanted = target.columns_wanted(table.name, sum(rows_in(data) for data, _ in signed))
-    if wanted is not None and _is_whole(table, wanted):
+    if wanted is not None and wanted.is_whole(table):
         from viewlet.runtime.columns import net_columns, to_columns
 
-        columns = [to_columns(table, data, wanted, target.dictionary, sign, False) for data, sign in signed]
+        columns = [
+            to_columns(table, data, wanted.words, target.dictionary, sign, False, texts=wanted.texts)
+            for data, sign in signed
+        ]
         if all(part is not None for part in columns):
             return net_columns([part for part in columns if part is not None])
     rows = [to_changes(table, data, sign) for data, sign in signed]
     return RowChange(net(item for part in rows for item in part.items()))
-
-
-def _is_whole(table: Table, wanted: frozenset[int]) -> bool:
-    """All columns of a kept table are wanted: rows that agree in them are the same row."""
-    return table.kind is not TableKind.STREAM and len(wanted) == len(table.columns)
 
 
 def decomposed(table: Table, changes: Changes) -> ProductChange:

@@ -16,7 +16,7 @@ from viewlet.changes import Change, Changes, RowChange
 from viewlet.engine.catalogue_json import Json
 from viewlet.engine.chooser import EngineChooser
 from viewlet.engine.declaration import Declaration
-from viewlet.engine.ingest import change_of, net_change
+from viewlet.engine.ingest import Wanted, change_of, net_change
 from viewlet.engine.inner_views import InnerViews, run_order
 from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintained_view import MaintainedView
@@ -244,10 +244,10 @@ class LocalHost:
             signed = [(fill_arrival_times(self.warehouse, table, data), sign) for data, sign in signed]
         return net_change(self, table, signed)
 
-    def columns_wanted(self, name: str, rows: int) -> frozenset[int] | None:
+    def columns_wanted(self, name: str, rows: int) -> Wanted | None:
         """Which columns of a change with so many rows are read, if it may come as columns: all views run compiled.
 
-        A table that keeps its rows wants all columns.
+        A table that keeps its rows wants all columns, those of strings without their codes.
         """
         table, used = self.catalogue.tables[name], set[int]()
         dependents = self.catalogue.dependents(name)
@@ -257,8 +257,9 @@ class LocalHost:
                 return None
             used.update(columns)
         if table.kept:
-            return frozenset(range(len(table.schema.columns))) if self.stores[name].takes_columns(rows) else None
-        return frozenset(used) if dependents else None
+            store = self.stores[name]
+            return Wanted(store.coded.union(used), store.texts) if store.takes_columns(rows) else None
+        return Wanted(frozenset(used)) if dependents else None
 
     def expect(self, sizes: Mapping[str, int]) -> None:
         is_loaded = False

@@ -19,7 +19,7 @@ from viewlet.changes import Change, Changes
 from viewlet.engine.catalogue_json import Json
 from viewlet.engine.choice import Choice
 from viewlet.engine.declaration import READ_FROM, Declaration, planned_again
-from viewlet.engine.ingest import change_of, net_change
+from viewlet.engine.ingest import Wanted, change_of, net_change
 from viewlet.engine.kind import Hints
 from viewlet.engine.kinds import distributed_form
 from viewlet.engine.maintained_view import MaintainedView
@@ -320,8 +320,9 @@ class SparkHost:
     def net_change(self, table: Table, signed: Signed) -> Change:
         return net_change(self, table, [(collected(table, data), sign) for data, sign in signed])
 
-    def columns_wanted(self, name: str, rows: int) -> frozenset[int] | None:
-        return self.cluster.takes_columns(name)
+    def columns_wanted(self, name: str, rows: int) -> Wanted | None:
+        read = self.cluster.takes_columns(name)
+        return None if read is None else Wanted(read)
 
     def expect(self, sizes: Mapping[str, int]) -> None:
         """Units are loaded or run by what the batch turns out to hold."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from viewlet.changes import ColumnChange, arrow_type
 from viewlet.changes.word_codec import NULL, Codes
+from viewlet.runtime.columns import one_piece
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.rows import is_text
 from viewlet.types import Kind, SqlType, Table
@@ -22,13 +24,23 @@ def sorted_arrow(change: ColumnChange) -> Any:
     columns = change.table.columns
     keys: list[Words] = []
     for i, column in enumerate(columns):
-        words, absent = change.words[i], _absent(column.type, change.words[i])
+        if i in change.texts:
+            words = _text_ranks(change.texts[i])
+            absent = words == NULL
+        else:
+            words, absent = change.words[i], _absent(column.type, change.words[i])
         if absent.any():
             keys.append(absent)
-        keys.append(_ranks(words, change.dictionary) if column.type.kind is Kind.VARCHAR else words)
+        is_coded = column.type.kind is Kind.VARCHAR and i not in change.texts
+        keys.append(_ranks(words, change.dictionary) if is_coded else words)
     order = np.lexsort(keys[::-1])
     order = np.repeat(order, change.multiplicity[order])
-    arrays = [arrow_column(column.type, change.words[i][order], change.dictionary) for i, column in enumerate(columns)]
+    arrays = [
+        change.texts[i].take(pa.array(order)).cast(pa.string())
+        if i in change.texts
+        else arrow_column(column.type, change.words[i][order], change.dictionary)
+        for i, column in enumerate(columns)
+    ]
     fields = [pa.field(column.name, arrow_type(column.type)) for column in columns]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
@@ -37,8 +49,12 @@ def held_arrow(change: ColumnChange) -> Any:
     """The rows that a change inserts, as `viewlet.runtime.durable.rows.to_arrow` writes them."""
     import pyarrow as pa
 
-    columns = enumerate(change.table.columns)
-    arrays = {f"key{i}": held_column(column.type, change.words[i], change.dictionary) for i, column in columns}
+    arrays = {
+        f"key{i}": change.texts[i].cast(pa.large_string())
+        if i in change.texts
+        else held_column(column.type, change.words[i], change.dictionary)
+        for i, column in enumerate(change.table.columns)
+    }
     made = pa.table(arrays | {"value0": pa.array(change.multiplicity)})
     return made.replace_schema_metadata({b"rows": str(len(change)).encode()})
 
@@ -52,19 +68,29 @@ def held_column(type: SqlType, words: Words, dictionary: Codes) -> Any:
     return pa.array(words == 1 if type.kind is Kind.BOOLEAN else words, mask=_absent(type, words))
 
 
-def held_change(table: Table, held: Any, dictionary: StringDictionary) -> ColumnChange | None:
+def held_change(
+    table: Table, held: Any, dictionary: StringDictionary, texts: Collection[int] = ()
+) -> ColumnChange | None:
     """The change that inserts the rows of `held_arrow`, without a Python object per value.
 
-    None if a value does not fit a word: a number of more than 64 bits, or the word that means NULL.
+    Columns of strings at the positions `texts` stay strings. None if a value does not fit a word: a number of more than
+    64 bits, or the word that means NULL.
     """
+    import pyarrow as pa
+
     if any(map(is_text, held.schema)):
         return None
     words: dict[int, Words] = {}
+    strings: dict[int, Any] = {}
     for i, column in enumerate(table.columns):
+        if i in texts:
+            strings[i] = one_piece(held.column(i).cast(pa.large_string()))
+            continue
         words[i] = held_words(column.type, held.column(i), dictionary)
         if int(np.count_nonzero(_absent(column.type, words[i]))) != held.column(i).null_count:
             return None
-    return ColumnChange(words, np.ascontiguousarray(held.column(len(words)).to_numpy()), table, dictionary)
+    multiplicity = np.ascontiguousarray(held.column(len(table.columns)).to_numpy())
+    return ColumnChange(words, multiplicity, table, dictionary, strings)
 
 
 def held_words(type: SqlType, column: Any, dictionary: StringDictionary) -> Words:
@@ -105,6 +131,17 @@ def arrow_column(type: SqlType, words: Words, dictionary: Codes) -> Any:
 
 def _absent(type: SqlType, words: Words) -> Words:
     return np.isnan(words) if type.is_float else words == NULL
+
+
+def _text_ranks(texts: Any) -> Words:
+    """The places of strings among all of them when sorted, NULL for NULL: the order of bytes is that of characters."""
+    import pyarrow.compute as pc
+
+    encoded = texts.dictionary_encode()
+    order = pc.array_sort_indices(encoded.dictionary).to_numpy()
+    ranks = np.empty(len(order) + 1, np.int64)
+    ranks[order], ranks[-1] = np.arange(len(order)), NULL
+    return ranks[encoded.indices.fill_null(-1).to_numpy()]
 
 
 def _ranks(codes: Words, dictionary: Codes) -> Words:

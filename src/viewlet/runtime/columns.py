@@ -37,40 +37,55 @@ def to_columns(
     encoded: bool,
     partial: bool = False,
     net: bool = False,
+    texts: frozenset[int] = frozenset(),
 ) -> ColumnChange | None:
     """The columns at the positions `wanted`, or None if the data has to go over rows.
 
-    With `partial` the other columns may be missing. With `net`, where rows are inserted and deleted, equal rows are
-    merged, and those that cancel out are left out.
+    Columns of strings at the positions `texts` stay strings, whether their words are wanted or not. With `partial` the
+    other columns may be missing. With `net`, where rows are inserted and deleted, equal rows are merged, and those that
+    cancel out are left out.
     """
     try:
         batch = _arrow_columns(table, data)
         if batch is None:
             return None
         multiplicity = _multiplicity(batch, encoded, sign)
-        words = _words(table, batch, wanted, dictionary, partial)
+        words, held = _words(table, batch, wanted, texts, dictionary, partial)
     except _RowPathNeeded:
         return None
+    change = ColumnChange(words, multiplicity, table, dictionary, held)
     if net and multiplicity.min() < 0 < multiplicity.max():
-        from viewlet.runtime.batches import net_rows
-
-        kept, multiplicity = net_rows(list(words.values()), multiplicity)
-    elif multiplicity.all():
-        return ColumnChange(words, multiplicity, table, dictionary)
-    else:
-        kept = multiplicity != 0
-        multiplicity = multiplicity[kept]
-    return ColumnChange({i: column[kept] for i, column in words.items()}, multiplicity, table, dictionary)
+        return net_columns((change,))
+    if multiplicity.all():
+        return change
+    kept = np.flatnonzero(multiplicity)
+    return change.at(kept, multiplicity[kept])
 
 
 def net_columns(parts: Sequence[ColumnChange]) -> ColumnChange:
     """Changes of one table with the same columns as one: equal rows are merged, and those that cancel out left out."""
     from viewlet.runtime.batches import net_rows
 
+    whole = parts[0] if len(parts) == 1 else _joined(parts)
+    rows, multiplicity = net_rows(whole.identities(), whole.multiplicity)
+    if len(rows) == len(whole):
+        return whole
+    return whole.at(rows, multiplicity)
+
+
+def _joined(parts: Sequence[ColumnChange]) -> ColumnChange:
     first = parts[0]
     words = {i: np.concatenate([part.words[i] for part in parts]) for i in first.words}
-    rows, multiplicity = net_rows(list(words.values()), np.concatenate([part.multiplicity for part in parts]))
-    return ColumnChange({i: column[rows] for i, column in words.items()}, multiplicity, first.table, first.dictionary)
+    texts = {i: _one_type([part.texts[i] for part in parts]) for i in first.texts}
+    multiplicity = np.concatenate([part.multiplicity for part in parts])
+    return ColumnChange(words, multiplicity, first.table, first.dictionary, texts)
+
+
+def _one_type(texts: Sequence[Any]) -> Any:
+    import pyarrow as pa
+
+    types = {text.type for text in texts}
+    return pa.concat_arrays(texts if len(types) == 1 else [text.cast(pa.large_string()) for text in texts])
 
 
 def _arrow_columns(target: Table, data: object) -> dict[str, Any] | None:
@@ -103,7 +118,8 @@ def _of_pandas(frame: Any) -> Any:
     return pa.Table.from_pandas(frame, preserve_index=False)
 
 
-def _one_piece(column: Any) -> Any:
+def one_piece(column: Any) -> Any:
+    """An Arrow array that may be in chunks as one."""
     if not hasattr(column, "num_chunks"):
         return column
     if column.num_chunks == 1:
@@ -118,7 +134,7 @@ def _multiplicity(batch: Mapping[str, Any], encoded: bool, sign: int) -> Array:
     length = len(next(iter(batch.values())))
     if not present:
         return np.full(length, sign, np.int64)
-    column = _one_piece(batch[present[0]])
+    column = one_piece(batch[present[0]])
     if not encoded or len(present) > 1 or column.null_count:
         raise _RowPathNeeded
     if present[0] == MULTIPLICITY:
@@ -131,14 +147,19 @@ def _multiplicity(batch: Mapping[str, Any], encoded: bool, sign: int) -> Array:
 
 
 def _words(
-    table: Table, batch: Mapping[str, Any], wanted: frozenset[int], dictionary: StringDictionary, partial: bool
-) -> dict[int, Array]:
+    table: Table,
+    batch: Mapping[str, Any],
+    wanted: frozenset[int],
+    texts: frozenset[int],
+    dictionary: StringDictionary,
+    partial: bool,
+) -> tuple[dict[int, Array], dict[int, Any]]:
     known = {*table.column_names, MULTIPLICITY, CHANGE_TYPE}
     needed = {table.column_names[i] for i in wanted} if partial else set(table.column_names)
     if not batch.keys() <= known or not needed <= batch.keys():
         raise _RowPathNeeded
     words: dict[int, Array] = {}
-    strings: list[tuple[int, Any]] = []
+    strings: dict[int, Any] = {}
     for position, column in enumerate(table.columns):
         if column.name not in batch:
             continue
@@ -146,20 +167,20 @@ def _words(
         _check_length(column, given)
         if given.null_count and (not column.type.nullable or column.name in table.primary_key):
             raise _RowPathNeeded
-        if position not in wanted and column.name not in table.non_negative:
+        if position not in wanted and position not in texts and column.name not in table.non_negative:
             _check_unread(given, column.type)
             continue
-        given = _one_piece(checked_column(table, column.name, given))
+        given = one_piece(checked_column(table, column.name, given))
         if column.type.kind is Kind.VARCHAR:
-            strings.append((position, _text(given)))
+            strings[position] = _text(given)
             continue
         array = _reader(column.type)(given, column.type)
         _check_sign(table, column, array, given)
         if position in wanted:
             words[position] = array
-    for position, text in strings:  # last, so that a refused batch adds no strings
-        words[position] = dictionary.encode_arrow(text)
-    return words
+    for position in strings.keys() & wanted:  # last, so that a refused batch adds no strings
+        words[position] = dictionary.encode_arrow(strings[position])
+    return words, {position: strings[position] for position in strings.keys() & texts}
 
 
 def _check_length(column: Column, given: Any) -> None:
@@ -187,7 +208,7 @@ def _check_unread(given: Any, type: SqlType) -> None:
             if not pa.types.is_decimal128(given.type) or given.type.scale != type.scale:
                 raise _RowPathNeeded
             if given.type.precision > type.precision:
-                _read_decimals(_one_piece(given), type)
+                _read_decimals(one_piece(given), type)
         case Kind.DATE:
             _check_type(given.type, pa.date32())
             _check_bounds(given, pa.int32(), DAYS)
@@ -197,7 +218,7 @@ def _check_unread(given: Any, type: SqlType) -> None:
         case Kind.BOOLEAN:
             _check_type(given.type, pa.bool_())
         case _:
-            _read_doubles(_one_piece(given), type)
+            _read_doubles(one_piece(given), type)
 
 
 def _check_type(given: Any, *known: Any) -> None:

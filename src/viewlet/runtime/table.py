@@ -9,23 +9,36 @@ below `MOST_ROWS`, so that no sum overflows: a table with more rows does not bel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from viewlet.changes import ColumnChange
+from viewlet.changes import Change, ColumnChange, RowChange
 from viewlet.changes.word_codec import encode_words
-from viewlet.runtime.batches import net_rows
+from viewlet.runtime.columns import net_columns
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Image, Layout
 from viewlet.runtime.jit import ENABLED
 from viewlet.runtime.probe import SIZE
-from viewlet.runtime.table_rows import APPLIED, TOTAL, add_rows, find_keys, first_absent, first_duplicate
+from viewlet.runtime.table_rows import (
+    APPLIED,
+    FREED,
+    TOTAL,
+    USED,
+    add_rows,
+    collect_texts,
+    find_keys,
+    first_absent,
+    first_duplicate,
+)
+from viewlet.runtime.text_heap import TextHeap
 from viewlet.types import Row, Table
 
 MOST_ROWS = 2**62
+_FEW_BYTES = 1 << 20
+"""Bytes of strings that are gone for which nothing is moved."""
 Words = Any
 Undo = tuple[Image, Words]
 
@@ -41,23 +54,21 @@ class RowBatch:
     weights: Words
     deletes: bool
     """Whether any multiplicity is negative."""
+    texts_end: int
+    """Where the strings of the batch end, behind those of the table."""
 
     def __len__(self) -> int:
         return len(self.weights)
 
 
-def _net(batch: RowBatch) -> RowBatch:
-    """The same change with every row once."""
-    rows, weights = net_rows(list(batch.words), batch.weights)
-    return RowBatch(np.ascontiguousarray(batch.words[:, rows]), weights, bool((weights < 0).any()))
-
-
 class FlatTable:
     """The rows of one base table."""
 
-    def __init__(self, schema: Table, dictionary: StringDictionary) -> None:
+    def __init__(self, schema: Table, dictionary: StringDictionary, texts: Collection[int] = ()) -> None:
         self.schema = schema
         self.dictionary = dictionary
+        self._texts = frozenset(texts)
+        self._heap = TextHeap()
         names = schema.column_names
         key = tuple(names.index(name) for name in schema.primary_key)
         self.order = (*key, *(i for i in range(len(names)) if i not in key))
@@ -67,7 +78,9 @@ class FlatTable:
         self._keyed = bool(key)
         self._store = FlatStore(Layout(schema.name, self._arity, fields, ("count",) * len(fields)))
         self._floats = frozenset(i for i, column in enumerate(schema.columns) if column.type.is_float)
-        self._notes = np.zeros(2, np.int64)
+        self._coded = tuple(i for i in range(len(names)) if i not in self._texts)
+        self._is_text = np.array([i in self._texts for i in self.order], np.bool_)
+        self._notes = np.zeros(4, np.int64)
 
     def __len__(self) -> int:
         """How many distinct rows there are."""
@@ -80,22 +93,57 @@ class FlatTable:
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
-    def batch(self, change: ColumnChange) -> RowBatch | None:
+    def batch(self, change: Change) -> RowBatch | None:
         """A change that has all columns, as the store takes it; None if its multiplicities are too large."""
-        weights, rows = change.multiplicity, len(change.multiplicity)
-        least, most = (int(weights.min()), int(weights.max())) if rows > 1 else (int(sum(weights)),) * 2
-        if max(-least, most) * rows + self.total >= MOST_ROWS:
+        columns = change.held_columns(())
+        if columns is None or columns.dictionary is not self.dictionary or not columns.holds(self._coded):
+            columns = None
+        if columns is None:
+            rows = change if isinstance(change, RowChange) else RowChange(change.rows())
+            words, values = rows.columns(self.schema, self._coded, self.dictionary), list(rows.rows())
+            texts: dict[int, Any] = {i: [row[i] for row in values] for i in self._texts}
+        else:
+            if len(columns) > 1 and columns.multiplicity.min() < 0:
+                columns = net_columns((columns,))
+            words = columns
+            texts = {i: columns.texts[i] if i in columns.texts else self._decoded(columns, i) for i in self._texts}
+        weights, count = words.multiplicity, len(words.multiplicity)
+        least, most = (int(weights.min()), int(weights.max())) if count > 1 else (int(sum(weights)),) * 2
+        if max(-least, most) * count + self.total >= MOST_ROWS:
             return None
-        lines = [change.words[i].view(np.int64) if i in self._floats else change.words[i] for i in self.order]
-        made = RowBatch(np.concatenate(lines).reshape(len(lines), rows), weights, least < 0)
-        return _net(made) if made.deletes and rows > 1 else made
+        return self._batch(words.words, texts, weights, least < 0)
+
+    def _batch(self, words: Mapping[int, Words], texts: Mapping[int, Any], weights: Words, deletes: bool) -> RowBatch:
+        if texts:
+            self._collect()
+        end, lines = int(self._notes[USED]), []
+        for i in self.order:
+            if i in texts:
+                line, end = self._heap.write(texts[i], end)
+            else:
+                line = words[i].view(np.int64) if i in self._floats else words[i]
+            lines.append(line)
+        return RowBatch(np.concatenate(lines).reshape(len(lines), len(weights)), weights, deletes, end)
+
+    def _decoded(self, change: ColumnChange, position: int) -> list[str | None]:
+        return [self.dictionary.text(code) for code in change.words[position].tolist()]
+
+    def _collect(self) -> None:
+        """Between two batches: takes the bytes of strings that are gone for new ones, once they are the most."""
+        used, store = int(self._notes[USED]), self._store
+        if self._notes[FREED] > max(used // 2, _FEW_BYTES):
+            places = np.flatnonzero(self._is_text)
+            collect_texts(
+                store.pool, store.live, store.meta, places, self._heap.bytes, np.empty(used, np.uint8), self._notes
+            )
 
     def first_absent(self, batch: RowBatch) -> int:
         """The number of the first row that is deleted more often than it is there; -1 if there is none."""
         if not batch.deletes:
             return -1
         store = self._store
-        return int(first_absent(store.pool, store.index, batch.words, batch.weights, self._arity))
+        heap = self._heap.bytes
+        return int(first_absent(store.pool, store.index, batch.words, batch.weights, self._arity, self._is_text, heap))
 
     def first_duplicate(self, batch: RowBatch) -> int:
         """The number of the first row whose primary key would be there twice; -1 if there is none."""
@@ -144,8 +192,9 @@ class FlatTable:
     def _add(self, batch: RowBatch, sign: int) -> None:
         store = self._store
         add_rows(
-            store.pool, store.index, store.meta, store.live, batch.words, batch.weights, sign, self._arity, self._notes
-        )
+            store.pool, store.index, store.meta, store.live, batch.words, batch.weights, sign, self._arity,
+            self._is_text, batch.texts_end, self._notes,
+        )  # fmt: skip
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -178,8 +227,9 @@ class FlatTable:
 
     def _change(self, words: dict[int, Words], weights: Words) -> ColumnChange:
         """Rows with these words: doubles are held as their bits."""
-        typed = {i: line.view(np.float64) if i in self._floats else line for i, line in words.items()}
-        return ColumnChange(typed, weights, self.schema, self.dictionary)
+        typed = {i: words[i].view(np.float64) if i in self._floats else words[i] for i in self._coded}
+        texts = {i: self._heap.arrow(words[i]) for i in self._texts}
+        return ColumnChange(typed, weights, self.schema, self.dictionary, texts)
 
     def nbytes(self) -> int:
-        return self._store.nbytes()
+        return self._store.nbytes() + len(self._heap.bytes)

@@ -2,7 +2,8 @@
 
 A batch is a matrix of words, one line per column in the order in which the store holds them, and an array of
 multiplicities. With a primary key, the words of the key are the key of the store and the others its payload, and each
-row is there once. Without one, whole rows are keys and the payload is a count.
+row is there once. Without one, whole rows are keys and the payload is a count. Words of the payload may stand for
+strings (`viewlet.runtime.text_heap`).
 
 Checks only read, and return the number of the first row that breaks a rule, or -1. They expect that a row which a batch
 deletes occurs once in it.
@@ -14,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.jit import compiled, entry
-from viewlet.runtime.probe import ALIVE, FREE, displace, mix, place, position_of, settle, take_slot
+from viewlet.runtime.probe import ALIVE, FREE, SIZE, displace, mix, place, position_of, settle, take_slot
+from viewlet.runtime.text_heap import LENGTH_BITS, same_text, text_length
 from viewlet.runtime.vectors import expect
 
-APPLIED, TOTAL = range(2)
-"""Words of the notes of a table: whether the batch under way is in, and how many rows there are, repeats included."""
+APPLIED, TOTAL, USED, FREED = range(4)
+"""Words of the notes of a table: whether the batch under way is in, how many rows there are, repeats included, how many
+bytes of strings are in use, and about how many of them no row has any longer."""
 
 AHEAD = 12
 """How many rows before its turn the entry of a row is fetched from memory."""
@@ -67,7 +71,7 @@ def _announce(index: Any, rows: Any, row: Any, arity: Any) -> None:
 
 
 @compiled
-def _count(pool: Any, slot: Any, rows: Any, row: Any, arity: Any) -> Any:
+def _count(pool: Any, slot: Any, rows: Any, row: Any, arity: Any, is_text: Any, heap: Any) -> Any:
     """How often a row is there, if its key is at a slot."""
     if slot < 0:
         return np.int64(0)
@@ -75,7 +79,7 @@ def _count(pool: Any, slot: Any, rows: Any, row: Any, arity: Any) -> Any:
     if pool.shape[1] > width:
         return pool[slot, width]
     for j in range(arity, width):
-        if pool[slot, j] != rows[j, row]:
+        if pool[slot, j] != rows[j, row] and not (is_text[j] and same_text(heap, pool[slot, j], rows[j, row])):
             return np.int64(0)
     return np.int64(1)
 
@@ -90,13 +94,13 @@ def _remove(pool: Any, index: Any, meta: Any, live: Any, h: Any, slot: Any) -> N
 
 
 @entry
-def first_absent(pool: Any, index: Any, rows: Any, weights: Any, arity: Any) -> Any:
+def first_absent(pool: Any, index: Any, rows: Any, weights: Any, arity: Any, is_text: Any, heap: Any) -> Any:
     """The first row that would be there less often than never."""
     for row in range(weights.shape[0]):
         _announce(index, rows, row + AHEAD, arity)
         if weights[row] < 0:
             slot = _find(pool, index, _hash(rows, row, arity), rows, row, arity)
-            if _count(pool, slot, rows, row, arity) + weights[row] < 0:
+            if _count(pool, slot, rows, row, arity, is_text, heap) + weights[row] < 0:
                 return row
     return -1
 
@@ -140,8 +144,9 @@ def first_duplicate(
 
 @entry
 def add_rows(
-    pool: Any, index: Any, meta: Any, live: Any, rows: Any, weights: Any, sign: Any, arity: Any, notes: Any
-) -> None:
+    pool: Any, index: Any, meta: Any, live: Any, rows: Any, weights: Any, sign: Any, arity: Any,
+    is_text: Any, texts_end: Any, notes: Any,
+) -> None:  # fmt: skip
     """Adds a batch that has been checked, times a sign, to a store with room for it; keeps the notes."""
     width, total = rows.shape[0], 0
     if pool.shape[1] > width:
@@ -163,7 +168,11 @@ def add_rows(
         for row in range(weights.shape[0]):  # deletes first: the key of a new row may be that of an old one
             if sign * weights[row] < 0:
                 h = _hash(rows, row, arity)
-                _remove(pool, index, meta, live, h, _find(pool, index, h, rows, row, arity))
+                slot = _find(pool, index, h, rows, row, arity)
+                for j in range(arity, width):
+                    if is_text[j]:  # those of the table, and those of the batch
+                        notes[FREED] += 2 * text_length(pool[slot, j])
+                _remove(pool, index, meta, live, h, slot)
                 total -= 1
         for row in range(weights.shape[0]):
             _announce(index, rows, row + AHEAD, arity)
@@ -174,6 +183,7 @@ def add_rows(
                 place(index, _hash(rows, row, arity), slot)
                 total += 1
     notes[TOTAL] += total
+    notes[USED] = max(notes[USED], texts_end)
     notes[APPLIED] = 1 if sign > 0 else 0
 
 
@@ -182,3 +192,22 @@ def find_keys(pool: Any, index: Any, rows: Any, arity: Any, slots: Any) -> None:
     """The slots of keys, -1 for those that are not there."""
     for row in range(slots.shape[0]):
         slots[row] = _find(pool, index, _hash(rows, row, arity), rows, row, arity)
+
+
+@entry
+def collect_texts(pool: Any, live: Any, meta: Any, places: Any, heap: Any, room: Any, notes: Any) -> None:
+    """Puts the strings that rows have behind each other; `places` are those of their words in a row."""
+    used = np.int64(0)
+    for slot in range(meta[SIZE]):
+        if live[slot]:
+            for place in places:
+                word = pool[slot, place]
+                if word != NULL:
+                    at, length = word >> LENGTH_BITS, text_length(word)
+                    for i in range(length):
+                        room[used + i] = heap[at + i]
+                    pool[slot, place] = (used << LENGTH_BITS) | length
+                    used += length
+    for i in range(used):
+        heap[i] = room[i]
+    notes[USED], notes[FREED] = used, 0

@@ -116,8 +116,10 @@ class ProgramLoad:
         table, places = self.plan.tables[source], self.plan.columns[source]
         streams = self.sources.streams
         given = self._given.get(source, NOTHING) if source in streams else self.sources.stores[source].change()
-        columns = given.held_columns(places)
-        return arrow_of_rows(table, places, given.rows()) if columns is None else arrow_of_words(places, columns)
+        columns = given.held_columns(())
+        if columns is None or not columns.holds(places):
+            return arrow_of_rows(table, places, given.rows())
+        return arrow_of_words(places, columns)
 
     def _store(self, source: str) -> RowStore:
         if source not in self.sources.streams:
@@ -161,6 +163,9 @@ def arrow_of_words(places: Sequence[int], change: ColumnChange) -> Any:
 
     arrays = {}
     for i in places:
+        if i in change.texts:
+            arrays[f"c{i}"] = change.texts[i]
+            continue
         type, words = change.table.columns[i].type, change.words[i]
         absent = np.isnan(words) if type.is_float else words == np.iinfo(np.int64).min
         array = pa.array(words, mask=absent)

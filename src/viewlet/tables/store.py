@@ -23,7 +23,7 @@ from viewlet.tables.sorted_arrow import MOST_CHANGES, SortedArrow
 from viewlet.tables.static import check_inserts
 from viewlet.triggers.statistics import SAMPLE, Size, sampled_size
 from viewlet.triggers.store import MapStore, Payload, UndoLog
-from viewlet.types import Row, Table, TableKind
+from viewlet.types import Kind, Row, Table, TableKind
 
 if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
@@ -59,6 +59,11 @@ class TableStore:
         names = schema.column_names
         self._key = tuple(names.index(name) for name in schema.primary_key)
         self._every = range(len(names))
+        varchars = (i for i, column in enumerate(schema.columns) if column.type.kind is Kind.VARCHAR)
+        self.texts = frozenset(i for i in varchars if self._key and i not in self._key)
+        """Columns of strings that flat arrays hold as such."""
+        self.coded = frozenset(self._every) - self.texts
+        """The columns of which they hold words."""
         self._is_static = schema.kind is TableKind.STATIC
         self._fits = not any(column.type.is_wide for column in schema.columns)
 
@@ -85,6 +90,9 @@ class TableStore:
 
         return FlatTable
 
+    def _new_flat(self) -> FlatTable:
+        return self._flat_class()(self.schema, self._dictionary(), self.texts)
+
     def _as_map(self) -> MapStore:
         """The rows in a dictionary, from now on."""
         form = self._form
@@ -99,7 +107,7 @@ class TableStore:
         """The rows in flat arrays, from now on; None if they do not fit."""
         form = self._form
         if isinstance(form, MapStore):
-            flat = self._flat_class()(self.schema, self._dictionary())
+            flat = self._new_flat()
             batch = self._batch(flat, form.change())
             if batch is None:
                 return None
@@ -125,14 +133,16 @@ class TableStore:
     def _batch(self, flat: FlatTable, change: Change) -> RowBatch | None:
         """A change as flat arrays take it; None if a value or a multiplicity is too large for them."""
         try:
-            return flat.batch(change.columns(self.schema, self._every, flat.dictionary))
-        except (DataError, OverflowError):
+            return flat.batch(change)
+        except (DataError, OverflowError, UnicodeEncodeError):
             return None
 
     def _flat_batch(self, change: Change) -> tuple[FlatTable, RowBatch] | None:
         """The flat table and the change as it takes it, if the table is flat or becomes so with this change."""
-        if not self.is_flat and (change.held_columns(self._every) is None or not self.takes_columns(len(change))):
-            return None
+        if not self.is_flat:
+            columns = change.held_columns(())
+            if columns is None or not columns.holds(self._every) or not self.takes_columns(len(change)):
+                return None
         flat = self._as_flat()
         if flat is None:
             return None
@@ -191,9 +201,9 @@ class TableStore:
         """The rows of a snapshot in flat arrays; None if they do not fit."""
         from viewlet.runtime.arrow_columns import held_change
 
-        flat = self._flat_class()(self.schema, self._dictionary())
-        change = held_change(self.schema, held, flat.dictionary)
-        batch = None if change is None else flat.batch(change)
+        flat = self._new_flat()
+        change = held_change(self.schema, held, flat.dictionary, self.texts)
+        batch = None if change is None else self._batch(flat, change)
         if batch is None:
             return None
         flat.add(batch)

@@ -3,7 +3,8 @@
     record ::= length of the head (4 bytes), head (JSON), the changes of each table as an Arrow stream
 
 Changes that came as rows are written as rows, and so are products. Those that came as columns are written as the words
-of these columns, but strings as strings: their codes mean something only to this process.
+of these columns, but strings as strings: their codes mean something only to this process. Strings that came without
+codes come back without codes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from viewlet.changes.arrow_change import ArrowChange
 from viewlet.changes.part_close import PartClose
 from viewlet.changes.staged_change import StagedChange
 from viewlet.errors import DataError
+from viewlet.runtime.columns import one_piece
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.types import Kind, Table
@@ -101,8 +103,11 @@ def _stream(table: Any) -> Any:
 def _columns_to_arrow(change: ColumnChange) -> Any:
     columns = {"multiplicity": pa.array(change.multiplicity)}
     for position, words in change.words.items():
-        is_text = change.table.columns[position].type.kind is Kind.VARCHAR
-        columns[str(position)] = _texts(words, change.dictionary) if is_text else pa.array(words)
+        if position not in change.texts:
+            is_text = change.table.columns[position].type.kind is Kind.VARCHAR
+            columns[str(position)] = _texts(words, change.dictionary) if is_text else pa.array(words)
+    for position, texts in change.texts.items():
+        columns[str(position)] = texts
     return pa.table(columns)
 
 
@@ -115,12 +120,15 @@ def _texts(codes: Any, dictionary: Any) -> Any:
 
 def _arrow_to_columns(schema: Table, table: Any, dictionary: Any) -> ColumnChange:
     columns: dict[int, Any] = {}
+    texts: dict[int, Any] = {}
     for name in table.column_names[1:]:
-        column = table[name].combine_chunks()
-        if schema.columns[int(name)].type.kind is Kind.VARCHAR:
+        column = one_piece(table[name])
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            texts[int(name)] = column
+        elif schema.columns[int(name)].type.kind is Kind.VARCHAR:
             codes = dictionary.encode(column.dictionary.to_pylist())
             columns[int(name)] = codes[column.indices.to_numpy()]
         else:
             columns[int(name)] = column.to_numpy().copy()  # triggers are compiled for arrays they may write
     multiplicity = table["multiplicity"].combine_chunks().to_numpy().copy()
-    return ColumnChange(columns, multiplicity, schema, dictionary)
+    return ColumnChange(columns, multiplicity, schema, dictionary, texts)
