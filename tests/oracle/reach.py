@@ -47,6 +47,8 @@ EXPECTED: dict[str, str] = {
     "scope:tables": "what an error suggests",
     "scope:names": "what an error suggests",
     "scope:unknown": "the text of an error",
+    "scope:named_query": "queries that are sent to Spark SQL or to the host of parts",
+    "layers:is_small": "views over views",
     "scope:own: scalar is None": "a grouped block over a constant of an outer one",
     "scalars:_title": "the text of an error",
     "scalars:column: table is": "a name that does not exist",
