@@ -152,6 +152,17 @@ def added_up(parts: Sequence[Any]) -> Any:
     return total.filter(pc.not_equal(total.column(total.num_columns - 1), 0))
 
 
+def one_piece(column: Any) -> Any:
+    """An Arrow array that may be in chunks as one."""
+    if not hasattr(column, "num_chunks"):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    import pyarrow as pa
+
+    return pa.concat_arrays(column.chunks)
+
+
 def fits_length(column: Column, texts: Any) -> bool:
     """All strings of an Arrow column fit VARCHAR(n), first by their bytes: there are at least as many as characters."""
     import pyarrow as pa

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from viewlet.changes import ColumnChange, arrow_type
+from viewlet.changes.arrow import one_piece
 from viewlet.changes.word_codec import NULL, Codes
-from viewlet.runtime.columns import one_piece
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.rows import is_text
 from viewlet.types import Kind, SqlType, Table

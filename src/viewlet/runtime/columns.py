@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.changes import CHANGE_TYPE, CHANGE_TYPES, MULTIPLICITY, ColumnChange
-from viewlet.changes.arrow import fits_length
+from viewlet.changes.arrow import fits_length, one_piece
 from viewlet.changes.sources import checked_column, with_index
 from viewlet.changes.values import DAYS, MICROSECONDS, integer_range
 from viewlet.runtime.arithmetic import NULL
@@ -116,17 +116,6 @@ def _of_pandas(frame: Any) -> Any:
     if not all(isinstance(name, str) for name in frame.columns):
         raise TypeError("names of columns are strings")
     return pa.Table.from_pandas(frame, preserve_index=False)
-
-
-def one_piece(column: Any) -> Any:
-    """An Arrow array that may be in chunks as one."""
-    if not hasattr(column, "num_chunks"):
-        return column
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    import pyarrow as pa
-
-    return pa.concat_arrays(column.chunks)
 
 
 def _multiplicity(batch: Mapping[str, Any], encoded: bool, sign: int) -> Array:

@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow as pa
 
 from viewlet.changes import Change, Changes, ColumnChange, RowChange, describe_row
+from viewlet.changes.arrow import one_piece
 from viewlet.changes.arrow_change import ArrowChange
 from viewlet.changes.part_close import PartClose
 from viewlet.changes.staged_change import StagedChange
 from viewlet.errors import DataError
-from viewlet.runtime.columns import one_piece
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.types import Kind, Table
