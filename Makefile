@@ -10,7 +10,7 @@ SCALE ?= 0.005
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo       watch views stay fresh over a changing TPC-H database (SCALE=$(SCALE))"
+	@echo "make demo       watch views stay fresh over changing orders, on Spark (SCALE=$(SCALE))"
 	@echo "make test       linters, type checker and every test"
 	@echo "make test-fast  the tests without the slow ones"
 	@echo "make bench      the benchmarks in bench/"

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum, StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -145,11 +146,17 @@ class DemoEngine(StrEnum):
 
 @app.command()
 def demo(
-    scale: Annotated[float, typer.Option(min=0.001, max=1.0, help="TPC-H scale factor of the generated data.")] = 0.005,
+    scale: Annotated[
+        float, typer.Option(min=0.001, max=1.0, help="Size of the generated data, as a scale factor of TPC-H.")
+    ] = 0.005,
     seconds: Annotated[float | None, typer.Option(min=1.0, help="Stop streaming after about this long.")] = None,
-    engine: Annotated[DemoEngine, typer.Option(help="Spark, or this process without a JVM.")] = DemoEngine.SPARK,
+    engine: Annotated[
+        DemoEngine | None, typer.Option(help="Spark, or this process; Spark by default, where it is installed.")
+    ] = None,
 ) -> None:
-    """Watch views stay right over a changing TPC-H database, and check them against DuckDB."""
+    """Watch views stay right over a changing database of orders, and check them against DuckDB."""
+    if engine is None:
+        engine = DemoEngine.SPARK if find_spec("pyspark") else DemoEngine.LOCAL
     if engine is DemoEngine.LOCAL:
         from viewlet.demo.run import run_demo as run
     else:

@@ -13,12 +13,9 @@ import hashlib
 import math
 from typing import Any
 
-from viewlet.errors import MissingExtraError, SchemaError
+import numpy as np
 
-try:
-    import numpy as np
-except ImportError as error:
-    raise MissingExtraError("viewlet.sketches needs NumPy: pip install 'viewlet[ml]'") from error
+from viewlet.errors import SchemaError
 
 __all__ = ["ApproxDistinct", "ApproxQuantile"]
 

@@ -256,17 +256,6 @@ def test_an_overflow_is_refused_as_by_triggers() -> None:
     assert db.epoch == 0
 
 
-def test_without_numba_large_batches_are_loaded_too(loads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "numba_available", lambda: False)
-    db, reference = tables("STREAM"), tables("STREAM", "interpreter")
-    for each in (db, reference):
-        declare(each, "strings", "joined")
-        each.apply({"f": arrow(F), "g": G})
-    assert state_of(db) == state_of(reference)
-    assert loads
-    assert "Numba is not installed" in db.explain("joined", "engine")
-
-
 def test_names_do_not_reach_duckdb() -> None:
     db = viewlet.connect()
     db.execute('CREATE STREAM "a; DROP" ("x""; --" BIGINT, "select" VARCHAR)')

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import viewlet
-from viewlet import Connection, DataError, MissingExtraError, UnsupportedError
+from viewlet import Connection, DataError, UnsupportedError
 from viewlet.engine import chooser as engines
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
@@ -76,13 +76,6 @@ def test_what_cannot_be_compiled_names_the_construct() -> None:
     with pytest.raises(UnsupportedError, match=r"a constant beyond 64 bits in the compiled engine.*view 'v'"):
         db.execute("CREATE MATERIALIZED VIEW v AS SELECT a FROM t WHERE a < 99999999999999999999")
     assert db.views == ()
-
-
-def test_compiled_without_numba_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "numba_available", lambda: False)
-    with pytest.raises(MissingExtraError, match=r"viewlet\[compiled\]"):
-        viewlet.connect(engine="compiled")
-    assert "Numba is not installed" in sales("auto").explain("totals", "engine")
 
 
 # -- auto ---------------------------------------------------------------------------------------------------------

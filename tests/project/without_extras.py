@@ -12,7 +12,7 @@ from typing import Any
 
 import viewlet
 
-LIBRARIES = {"numpy", "scipy", "numba", "pyspark", "pandas", "polars", "fsspec", "xarray"}
+LIBRARIES = {"scipy", "pyspark", "pandas", "polars", "fsspec", "xarray"}
 
 
 class Missing:
@@ -45,8 +45,6 @@ def database() -> viewlet.Connection:
 
 
 SAMPLES = "SELECT * FROM SAMPLE(e, KEY => a, TIME => t, VALUE => v, PERIOD => '1s')"
-MATCHES = """SELECT * FROM p MATCH_RECOGNIZE (PARTITION BY g ORDER BY ts
-    MEASURES a.g AS x PATTERN (a b) DEFINE b AS b.g > 1)"""
 
 
 def attempts(db: viewlet.Connection) -> dict[str, Callable[[], object]]:
@@ -56,12 +54,7 @@ def attempts(db: viewlet.Connection) -> dict[str, Callable[[], object]]:
         "signals": lambda: importlib.import_module("viewlet.signals"),
         "signal": lambda: db.signal("e", key="a", time="t", value="v"),
         "sample": lambda: db.execute(f"CREATE MATERIALIZED VIEW x AS {SAMPLES}"),
-        "matching": lambda: db.execute(f"CREATE VIEW m AS {MATCHES}"),
-        "cofactor": lambda: db.execute("CREATE MATERIALIZED VIEW c AS SELECT COFACTOR(a, b) FROM e"),
         "ml": lambda: importlib.import_module("viewlet.ml"),
-        "sketches": lambda: importlib.import_module("viewlet.sketches"),
-        "aggregate": lambda: db.register_aggregate("f", object()),
-        "compiled": lambda: viewlet.connect(engine="compiled"),
         "spark": lambda: viewlet.connect(spark="local[1]"),
         "session": lambda: viewlet.spark_session(),
         "format": lambda: viewlet.register_format(None),

@@ -6,8 +6,6 @@ The published results are those of the documentation of Apache Flink and of the 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -353,24 +351,3 @@ def test_what_cannot_stand_around_it(declared: viewlet.Connection, query: str, r
     clauses = "PARTITION BY g ORDER BY ts MEASURES x AS y PATTERN (a) DEFINE a AS x > 1"
     with pytest.raises((SqlError, UnsupportedError), match=reason):
         declared.execute(f"CREATE VIEW v AS {query.format(clauses)}")
-
-
-def test_without_numpy_the_extra_is_named_and_the_connection_goes_on() -> None:
-    program = """
-import sys
-sys.modules["numpy"] = None
-import viewlet
-db = viewlet.connect()
-db.execute("CREATE STREAM s (ts TIMESTAMP, x BIGINT) PARTITION LENGTH 60 BY ts")
-try:
-    pattern = "ORDER BY ts MEASURES A.x AS x PATTERN (A) DEFINE A AS x > 1"
-    db.execute(f"CREATE VIEW v AS SELECT * FROM s MATCH_RECOGNIZE ({pattern}) AS m")
-except viewlet.MissingExtraError as error:
-    print(error)
-db.insert("s", [("2020-01-01 00:00:00", 1)])
-print(db.views)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == ["MATCH_RECOGNIZE needs NumPy: pip install 'viewlet[compiled]'", "()"], (
-        done.stderr
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -18,7 +17,7 @@ from viewlet.connection.session import Session
 from viewlet.connection.statements import StatementRunner
 from viewlet.engine.chooser import check_engine
 from viewlet.engine.ingest import rows_in
-from viewlet.errors import DataError, MissingExtraError, SchemaError, SqlError, StateError
+from viewlet.errors import DataError, SchemaError, SqlError, StateError
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.local import LocalHost
 from viewlet.runtime.durable.batch_ids import BatchMark
@@ -420,8 +419,6 @@ class Connection:
 
 def defined_aggregate(name: str, aggregate: object) -> Aggregate:
     """A class of the user as an aggregate, once everything that it says of itself is checked."""
-    if importlib.util.find_spec("numpy") is None:
-        raise MissingExtraError("user-defined aggregates need NumPy: pip install 'viewlet[ml]'")
     from viewlet.aggregates.definition import aggregate_name, define_aggregate
     from viewlet.sql.user_aggregates import check_free_name, type_named
 

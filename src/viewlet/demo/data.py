@@ -1,43 +1,33 @@
-"""A small TPC-H database, cut into batches of arriving and cancelled orders.
+"""A small database of orders, in the shape and proportions of TPC-H, cut into batches of arriving and cancelled orders.
 
-An order and its line items always travel in the same batch, so every batch touches two tables and is atomic. The stream
-is a function of the scale and the seed alone.
+An order and its line items always travel in the same batch, so every batch touches two tables and is atomic. Tables and
+stream are functions of the scale and the seed alone.
 """
 
 from __future__ import annotations
 
 import random
-import shutil
-import subprocess
-import sys
-import tempfile
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
-from viewlet.demo.views import SCHEMA
-from viewlet.errors import DataError, MissingExtraError
-
-COLUMNS = {
-    "nation": ["n_nationkey", "n_name"],
-    "customer": ["c_custkey", "c_name", "c_nationkey", "c_acctbal", "c_mktsegment"],
-    "orders": ["o_orderkey", "o_custkey", "o_totalprice", "o_orderdate"],
-    "lineitem": [
-        "l_orderkey",
-        "l_linenumber",
-        "l_quantity",
-        "l_extendedprice",
-        "l_discount",
-        "l_returnflag",
-        "l_linestatus",
-        "l_shipdate",
-    ],
-}
+NATIONS = (
+    *("ALGERIA", "ARGENTINA", "BRAZIL", "CANADA", "EGYPT", "ETHIOPIA", "FRANCE", "GERMANY", "INDIA"),
+    *("INDONESIA", "IRAN", "IRAQ", "JAPAN", "JORDAN", "KENYA", "MOROCCO", "MOZAMBIQUE", "PERU", "CHINA"),
+    *("ROMANIA", "SAUDI ARABIA", "VIETNAM", "RUSSIA", "UNITED KINGDOM", "UNITED STATES"),
+)
+SEGMENTS = ("AUTOMOBILE", "BUILDING", "FURNITURE", "HOUSEHOLD", "MACHINERY")
+CUSTOMERS, ORDERS = 150_000, 1_500_000
+"""The rows of two tables at scale factor 1."""
+FIRST_DAY, LAST_ORDER, STOCK_TAKING = (
+    np.datetime64(day).astype(np.int64) for day in ("1992-01-01", "1998-08-02", "1995-06-17")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +70,66 @@ class Database:
         return range(self._first_line[order], self._first_line[order + 1])
 
 
-def generate(scale: float) -> Database:
-    """Run the TPC-H generator at this scale factor and read what the demonstration needs."""
-    program = _generator()
-    with tempfile.TemporaryDirectory(prefix="viewlet-demo-") as directory:
-        command = [program, "parquet", "-s", str(scale), f"--tables={','.join(SCHEMA)}", "-o", directory]
-        finished = subprocess.run(command, capture_output=True, text=True, check=False)
-        if finished.returncode:
-            raise DataError(f"tpchgen-cli failed for scale {scale}: {finished.stderr.strip()}")
-        return Database({name: _read(Path(directory) / f"{name}.parquet", COLUMNS[name]) for name in SCHEMA})
+def generate(scale: float, seed: int = 42) -> Database:
+    """Tables with the number of rows of TPC-H at this scale factor; a third of the customers never orders."""
+    draw = np.random.default_rng(seed)
+    customers, orders = max(3, round(CUSTOMERS * scale)), max(1, round(ORDERS * scale))
+    customer = np.arange(1, customers + 1)
+    order = np.arange(1, orders + 1)
+    buyers = customer[customer % 3 != 0]
+    ordered = draw.integers(FIRST_DAY, LAST_ORDER + 1, orders)
+    lines = draw.integers(1, 8, orders)
+    position = np.repeat(np.arange(orders), lines)
+    number = np.arange(len(position)) - np.repeat(np.cumsum(lines) - lines, lines) + 1
+    quantity = draw.integers(1, 51, len(position))
+    price = quantity * draw.integers(90_000, 200_000, len(position))
+    shipped = ordered[position] + draw.integers(1, 122, len(position))
+    is_old = shipped <= STOCK_TAKING
+    returned = np.where(is_old, draw.choice(["A", "R"], len(position)), "N")
+    return Database(
+        {
+            "nation": pa.table({"n_nationkey": np.arange(len(NATIONS)), "n_name": NATIONS}),
+            "customer": pa.table(
+                {
+                    "c_custkey": customer,
+                    "c_name": [f"Customer#{key:09}" for key in customer],
+                    "c_nationkey": draw.integers(0, len(NATIONS), customers),
+                    "c_acctbal": _money(draw.integers(-99_999, 1_000_000, customers)),
+                    "c_mktsegment": draw.choice(SEGMENTS, customers),
+                }
+            ),
+            "orders": pa.table(
+                {
+                    "o_orderkey": order,
+                    "o_custkey": draw.choice(buyers, orders),
+                    "o_totalprice": _money(np.bincount(position, price).astype(np.int64)),
+                    "o_orderdate": _dates(ordered),
+                }
+            ),
+            "lineitem": pa.table(
+                {
+                    "l_orderkey": order[position],
+                    "l_linenumber": number.astype(np.int32),
+                    "l_quantity": _money(100 * quantity),
+                    "l_extendedprice": _money(price),
+                    "l_discount": _money(draw.integers(0, 11, len(position))),
+                    "l_returnflag": returned,
+                    "l_linestatus": np.where(is_old, "F", "O"),
+                    "l_shipdate": _dates(shipped),
+                }
+            ),
+        }
+    )
+
+
+def _money(cents: np.ndarray[Any, Any]) -> Any:
+    """Hundredths as DECIMAL(15, 2)."""
+    whole = pa.array(cents, pa.int64()).cast(pa.decimal128(19, 0))
+    return pc.multiply(whole, pa.scalar(Decimal("0.01"), pa.decimal128(2, 2))).cast(pa.decimal128(15, 2))
+
+
+def _dates(days: np.ndarray[Any, Any]) -> Any:
+    return pa.array(days.astype(np.int32)).cast(pa.date32())
 
 
 def arrivals(database: Database, orders_per_batch: int, seed: int = 7) -> Iterator[Batch]:
@@ -114,21 +155,6 @@ def _pop_random(items: list[int], randomness: random.Random) -> int:
     position = randomness.randrange(len(items))
     items[position], items[-1] = items[-1], items[position]
     return items.pop()
-
-
-def _generator() -> str:
-    beside_python = Path(sys.executable).with_name("tpchgen-cli")
-    found = str(beside_python) if beside_python.exists() else shutil.which("tpchgen-cli")
-    if found is None:
-        raise MissingExtraError("the demo needs the data generator tpchgen-cli: pip install 'viewlet[demo]'")
-    return found
-
-
-def _read(path: Path, columns: list[str]) -> Any:
-    table = pq.read_table(path, columns=columns)
-    # The generator writes string views, which not every consumer of Arrow can take or filter.
-    plain = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in table.schema]
-    return table.cast(pa.schema(plain)).combine_chunks()
 
 
 def _weighted(table: Any, multiplicity: int) -> Any:

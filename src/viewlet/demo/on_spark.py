@@ -62,9 +62,7 @@ class Stage:
 def run_demo_on_spark(scale: float, seconds: float | None) -> bool:
     """Run the demonstration, streaming for at most about `seconds`; true when every view equals its recomputation."""
     console = make_console()
-    console.print(
-        f"[bold]Viewlet {viewlet.__version__}[/]: {len(VIEWS)} SQL views over a changing TPC-H database, on Spark\n"
-    )
+    console.print(f"[bold]Viewlet {viewlet.__version__}[/]: {len(VIEWS)} SQL views over changing orders, on Spark\n")
     database = generate(scale)
     sizes = ", ".join(f"{table.num_rows:,} {name}" for name, table in database.tables.items())
     console.print(f"generated   {sizes}")

@@ -20,7 +20,7 @@ SCHEMA = {
         l_discount DECIMAL(15,2), l_returnflag VARCHAR, l_linestatus VARCHAR, l_shipdate DATE,
         PRIMARY KEY (l_orderkey, l_linenumber))""",
 }
-"""Table -> its declaration. Columns of TPC-H that no view reads are left out."""
+"""Table -> its declaration. Tables of TPC-H, with the columns that the views read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import Hints, Tables
 from viewlet.engine.rows import difference
 from viewlet.engine.triangle_result import TriangleResult
-from viewlet.errors import DataError, MissingExtraError, UnsupportedError
+from viewlet.errors import DataError, UnsupportedError
 from viewlet.spark.plan.locations import Dist
 from viewlet.spark.plan.shares import Shares, best_shares
 from viewlet.triggers.saved_state import StateReader, StateWriter
@@ -319,15 +319,11 @@ def show_reason(cluster: Cluster, unit: PartitionedUnit) -> str:
 
 def _is_generated(cluster: Cluster, plan: AdaptivePlan, tables: Tables) -> bool:
     """In flat arrays, as it is asked for, or if they hold all numbers."""
-    from viewlet.spark.run.units.unit import can_run_generated
-
     if other_groups(plan):
         return False
     if cluster.generated is not None:
-        if cluster.generated and not can_run_generated():
-            raise MissingExtraError("the compiled engine needs Numba: pip install 'viewlet[compiled]'")
         return cluster.generated
-    return can_run_generated() and kernel_obstacle(plan) is None and wide_values(tables.values()) is None
+    return kernel_obstacle(plan) is None and wide_values(tables.values()) is None
 
 
 def _new_shares(partitions: int, query: TriangleQuery, rows: Mapping[str, float]) -> Shares:

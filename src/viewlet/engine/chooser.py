@@ -27,8 +27,6 @@ A batch or a table with many rows does not wait for that, and does not go throug
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
@@ -43,7 +41,7 @@ from viewlet.engine.kind import Draft
 from viewlet.engine.kinds import compiled_form, kind_of
 from viewlet.engine.maintainer import Maintainer
 from viewlet.engine.progress import ProgressLine
-from viewlet.errors import DataError, MissingExtraError, UnsupportedError
+from viewlet.errors import DataError, UnsupportedError
 from viewlet.runtime.garbage import collecting_later
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import Statistics
@@ -146,7 +144,6 @@ class EngineChooser:
         if statistics is None:
             statistics = self.measure(sources.tables)
         if engine == "compiled":
-            require_numba()
             return self._build(declared, sources, statistics, reason)
         made = kind_of(declared).reference(declared, sources, statistics, self.log, movable)
         return Choice(made, reason, statistics=statistics)
@@ -208,7 +205,7 @@ class EngineChooser:
             return None
         if sources.size > OLD_ROWS_PER_NEW * rows:
             return None
-        return bulk_load(view.engine, sources, self.dictionary if numba_available() else None)
+        return bulk_load(view.engine, sources, self.dictionary)
 
     def _compile(self, view: Maintainer, sources: Sources, waits: bool) -> None:
         """Compiles a view at once if its code is in the disk cache, or a batch waits for it; else in the background."""
@@ -360,25 +357,10 @@ def _must_stay(view: Maintainer) -> str | None:
 def check_engine(name: str) -> str:
     if name not in ENGINES:
         raise UnsupportedError(f"connect(engine={name!r})", f"use one of {', '.join(map(repr, ENGINES))}")
-    if name == "compiled":
-        require_numba()
     return name
-
-
-def require_numba() -> None:
-    if not numba_available():
-        raise MissingExtraError("the compiled engine needs Numba: pip install 'viewlet[compiled]'")
-
-
-def numba_available() -> bool:
-    """Numba is there, or explicitly not wanted: then generated code runs as plain Python."""
-    needed = ("numpy",) if os.environ.get("VIEWLET_JIT") == "0" else ("numpy", "numba")
-    return all(importlib.util.find_spec(name) is not None for name in needed)
 
 
 def _obstacle(declared: Declaration, sources: Sources) -> str | None:
     """Why `auto` will not compile a view, now or later."""
-    if not numba_available():
-        return "Numba is not installed: pip install 'viewlet[compiled]'"
     form = kind_of(declared).compiled
     return f"{kind_of(declared).noun} has no compiled form" if form is None else form.obstacle(sources.tables)

@@ -15,10 +15,9 @@ from __future__ import annotations
 from viewlet.errors import MissingExtraError
 
 try:
-    import numpy as _numpy  # noqa: F401 - only to say how to get it
     import scipy as _scipy  # noqa: F401 - only to say how to get it
 except ImportError as error:
-    raise MissingExtraError("viewlet.linalg needs NumPy and SciPy: pip install 'viewlet[linalg]'") from error
+    raise MissingExtraError("viewlet.linalg needs SciPy: pip install 'viewlet[linalg]'") from error
 
 from viewlet.linalg.backends.array_api_backend import ArrayApiBackend
 from viewlet.linalg.backends.modular_backend import ModularBackend

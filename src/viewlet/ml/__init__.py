@@ -11,10 +11,9 @@ tree. `RecursiveRidge` and `TruncatedSVD` learn from arrays of rows instead, whi
 from viewlet.errors import MissingExtraError
 
 try:
-    import numpy as _numpy  # noqa: F401 - only to say how to get it
-    import scipy as _scipy  # noqa: F401
+    import scipy as _scipy  # noqa: F401 - only to say how to get it
 except ImportError as error:
-    raise MissingExtraError("viewlet.ml needs NumPy and SciPy: pip install 'viewlet[ml]'") from error
+    raise MissingExtraError("viewlet.ml needs SciPy: pip install 'viewlet[ml]'") from error
 
 from viewlet.ml.estimator import NotFittedError, ParameterError
 from viewlet.ml.information import ChowLiuTree, MutualInformation

@@ -1,6 +1,6 @@
-"""Numba where it is wanted and installed; the same functions as plain Python otherwise.
+"""Numba, or with `VIEWLET_JIT=0` the same functions as plain Python.
 
-Set `VIEWLET_JIT=0` to step through generated triggers in a debugger.
+Plain Python lets a debugger step through generated triggers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ numba: Any = None
 if ENABLED:
     try:
         numba = import_module("numba")
-    except ImportError as missing:
-        raise MissingExtraError("the compiled engine needs Numba: pip install 'viewlet[compiled]'") from missing
+    except ImportError as error:
+        remedy = "pip install --upgrade numba brings one that fits the NumPy installed"
+        raise MissingExtraError(f"Numba cannot be imported ({error}): {remedy}") from error
 
 
 def entry(function: F) -> F:

@@ -16,10 +16,9 @@ from __future__ import annotations
 from viewlet.errors import MissingExtraError
 
 try:
-    import numpy as _numpy  # noqa: F401 - only to say how to get it
     import scipy as _scipy  # noqa: F401 - only to say how to get it
 except ImportError as error:
-    raise MissingExtraError("viewlet.signals needs NumPy and SciPy: pip install 'viewlet[signals]'") from error
+    raise MissingExtraError("viewlet.signals needs SciPy: pip install 'viewlet[signals]'") from error
 
 from viewlet.signals.api import Signal, source
 from viewlet.signals.errors import SignalError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from viewlet.streams.definition import PartQuery, PartView
@@ -18,7 +17,7 @@ MERGED = "merged rows"
 
 def merges_natively(host: PartHost) -> TypeGuard[InProcessHost]:
     """Windows of this host can be merged in this process."""
-    return isinstance(host, InProcessHost) and importlib.util.find_spec("numpy") is not None
+    return isinstance(host, InProcessHost)
 
 
 def compute_natively(maintainer: Maintainer, view: PartView, query: PartQuery, number: int, table: str) -> int | None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Change, Changes, rows_to_arrow, sorted_rows
-from viewlet.errors import DataError, MissingExtraError
+from viewlet.errors import DataError
 from viewlet.tables.checks import check_rows, refuse_absent, refuse_duplicate
 from viewlet.tables.sorted_arrow import MOST_CHANGES, SortedArrow
 from viewlet.tables.static import check_inserts
@@ -79,10 +79,7 @@ class TableStore:
             return False
         if self.is_flat:
             return True
-        try:
-            return rows >= flat_from() and self._flat_class() is not None
-        except (ImportError, MissingExtraError):
-            return False
+        return rows >= flat_from()
 
     @staticmethod
     def _flat_class() -> type[FlatTable]:

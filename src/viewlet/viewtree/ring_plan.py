@@ -16,7 +16,6 @@ from viewlet.algebra.nodes import Call, Var
 from viewlet.algebra.ring_query import CofactorPayload, FactorisedPayload, JoinedRelation, RingQuery
 from viewlet.algebra.traverse import scalar_variables
 from viewlet.changes.product_change import Factor, factor_rows
-from viewlet.errors import MissingExtraError
 from viewlet.rings.ring import Ring
 from viewlet.triggers.hypergraph import components
 from viewlet.triggers.statistics import UNKNOWN, Statistics
@@ -161,10 +160,7 @@ class RingPlan:
         """The ring of the payloads; not that of a factorised result, which brings its own."""
         payload = self.query.payload
         assert isinstance(payload, CofactorPayload)
-        try:
-            from viewlet.rings.cofactor import CofactorRing
-        except ImportError as missing:
-            raise MissingExtraError("COFACTOR needs NumPy: pip install 'viewlet[ml]'") from missing
+        from viewlet.rings.cofactor import CofactorRing
 
         categorical = tuple(category.name for category in payload.categorical)
         return CofactorRing(payload.continuous, categorical, payload.degree, payload.exact)

@@ -67,9 +67,9 @@ _DESCRIPTION = "spark.job.description"
 
 
 def require_spark() -> None:
-    """Says which extra to install, if PySpark or NumPy is missing."""
-    if any(importlib.util.find_spec(library) is None for library in ("pyspark", "numpy")):
-        raise MissingExtraError(f"views on Spark need PySpark and NumPy: {_EXTRA}")
+    """Says which extra to install, if PySpark is missing."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise MissingExtraError(f"views on Spark need PySpark: {_EXTRA}")
 
 
 def session_of(spark: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from viewlet.changes.staged_change import PART_COLUMN
-from viewlet.errors import MissingExtraError
 from viewlet.streams.catalogue import PartRelation
 from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP, PartView
 from viewlet.streams.matching.definition import Aggregate, MatchQuery
@@ -46,10 +45,8 @@ def points_name(view: str) -> str:
 
 def points_of(view: PartView, query: MatchQuery) -> PartRelation:
     """The relation of the points at which the search of a view resumes."""
-    try:
-        from viewlet.streams.matching.points import point_columns
-    except ImportError as missing:
-        raise MissingExtraError("MATCH_RECOGNIZE needs NumPy: pip install 'viewlet[compiled]'") from missing
+    from viewlet.streams.matching.points import point_columns
+
     parts = TimeParts(view.length, streams=view.parts.streams)
     return PartRelation(points_name(view.name), point_columns(query), parts, is_stream=False)
 

@@ -19,7 +19,7 @@ from viewlet.spark.run.exchange.stage_record import Delivery, UnitStage
 from viewlet.spark.run.state.saved_versions import SavedVersions, newest
 from viewlet.spark.run.units.node import Node, ResultNode, with_result
 from viewlet.spark.run.units.plan_code import WorkerBlock
-from viewlet.spark.run.units.unit import ProgramCode, UnitCode, can_run_generated
+from viewlet.spark.run.units.unit import ProgramCode, UnitCode
 from viewlet.spark.run.units.unit_result import OWN, ResultCode
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class PrivateState(ResidentState):
 
 def empty_node(code: UnitCode) -> Node:
     """A node with the worker's views of a unit, in the memory of this process."""
-    if not isinstance(code, ProgramCode) or code.module is None or not can_run_generated():
+    if not isinstance(code, ProgramCode) or code.module is None:
         return code.evaluated(code.views)
     from viewlet.spark.run.units.generated_node import GeneratedNode
 

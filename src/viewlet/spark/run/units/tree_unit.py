@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from viewlet.algebra.nodes import Var
-from viewlet.errors import MissingExtraError, UnsupportedError
+from viewlet.errors import UnsupportedError
 from viewlet.spark.plan.locations import ViewLocation
 from viewlet.spark.plan.result_location import ResultLocation
 from viewlet.spark.plan.tree_split import TreeSplit
@@ -23,7 +23,7 @@ from viewlet.spark.run.units.one_stage import OneStageCode, change_name, one_sta
 from viewlet.spark.run.units.plan_code import Departure, Place, PlanCode
 from viewlet.spark.run.units.table_unit import Check
 from viewlet.spark.run.units.tree_node import TreeNode
-from viewlet.spark.run.units.unit import can_run_generated, digest_of
+from viewlet.spark.run.units.unit import digest_of
 from viewlet.triggers.program import ViewDefinition
 from viewlet.types import SqlType, Table, TableKind
 from viewlet.viewtree.ring_plan import RingPlan
@@ -142,10 +142,8 @@ def deletes_are_checked(plan: RingPlan, tables: Mapping[str, Table]) -> bool:
 
 def form_of(plan: RingPlan, wanted: bool | None) -> bool:
     """Whether a tree runs generated code: as it is `wanted`, or if it can."""
-    if wanted is False or (wanted is None and not can_run_generated()):
+    if wanted is False:
         return False
-    if not can_run_generated():
-        raise MissingExtraError("the compiled engine needs Numba: pip install 'viewlet[compiled]'")
     from viewlet.codegen.not_compilable import NotCompilable
 
     try:

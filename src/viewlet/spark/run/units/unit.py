@@ -15,13 +15,11 @@ decide how much of the plan is run.
 from __future__ import annotations
 
 import hashlib
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from importlib.util import find_spec
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from viewlet.errors import InternalError
@@ -142,7 +140,7 @@ class ProgramCode(UnitCode):
 
     @property
     def is_mapped(self) -> bool:
-        return self.module is not None and can_run_generated()
+        return self.module is not None
 
     def mapped(self, dictionary: StringDictionary, memory: Memories) -> SharedNode:
         from viewlet.runtime.flat import FlatStore, Layout
@@ -158,7 +156,7 @@ class ProgramCode(UnitCode):
     def gathered(self, program: Program) -> tuple[Node, Mapping[str, ViewDefinition]]:
         """A place for all the views that a result reads, and these views."""
         wanted = {name: self.program.view(name) for name in views_of(program)}
-        if self.module is None or not can_run_generated():
+        if self.module is None:
             return self.evaluated(wanted), wanted
         from viewlet.spark.run.units.generated_node import GeneratedNode
 
@@ -344,9 +342,3 @@ def unit_stats(unit: Unit) -> dict[str, object]:
 
 def digest_of(known: object) -> str:
     return hashlib.blake2b(repr(known).encode(), digest_size=16).hexdigest()
-
-
-@cache
-def can_run_generated() -> bool:
-    """Whether generated code can run: with Numba, or as plain Python."""
-    return os.environ.get("VIEWLET_JIT") == "0" or find_spec("numba") is not None
