@@ -19,6 +19,7 @@ from tests.streams.meanings import check_meanings, check_refusals
 from tests.streams.model import at
 from tests.streams.test_durable import BATCHES, contents, declare
 from viewlet.streams import DuckDBHost, PostgresHost, postgres_host
+from viewlet.streams.host import PartHost
 from viewlet.streams.warehouse import Warehouse
 
 
@@ -424,6 +425,24 @@ def test_another_state_of_the_server_is_refused(connection: str, tmp_path: Path)
         assert contents(db) == expected
     with opened("new") as db, pytest.raises(viewlet.StateError, match="are those of another database"):
         declare(db)
+
+
+def test_the_parts_of_a_database_in_memory_are_not_taken_for_those_of_a_directory(
+    connection: str, tmp_path: Path
+) -> None:
+    def host(kind: int) -> PartHost:
+        return PostgresHost(connection) if kind == 0 else DuckDBHost(str(tmp_path / "parts.duckdb"))
+
+    for kind in range(2):
+        db = viewlet.connect(streams=host(kind))
+        declare(db)
+        db.insert("m", BATCHES[0])
+        db.close()
+        with (
+            viewlet.connect(tmp_path / f"db {kind}", streams=host(kind)) as db,
+            pytest.raises(viewlet.StateError, match="another database, and this one has none yet"),
+        ):
+            declare(db)
 
 
 def test_queries_mean_on_postgresql_what_they_mean_on_duckdb(connection: str) -> None:

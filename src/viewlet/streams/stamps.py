@@ -21,7 +21,7 @@ NEW = ""
 
 
 class Stamps:
-    """The stamps of the parts of one directory; those of a database in memory are not compared.
+    """The stamps of the parts of one directory; those of a database in memory are not compared, but written too.
 
     `committed` returns those of the last manifest: the last of them is written with the parts. Directories of earlier
     versions name none.
@@ -42,10 +42,14 @@ class Stamps:
         """Compares the stamp of parts that have been opened; errors say what is in which `place`."""
         expected = self._committed()
         if expected is not None and found not in expected:
-            what = "are those of another database" if not self.must_be_there else "are older, or of another database"
+            if not self.must_be_there:
+                raise StateError(
+                    f"the parts of streams in {place} are those of another database, and this one has none yet: give "
+                    "it another place for its parts"
+                )
             raise StateError(
-                f"the parts of streams in {place} are not those that were committed here last: they {what}; restore "
-                "them from the same copy as the directory"
+                f"the parts of streams in {place} are not those that were committed here last: they are older, or of "
+                "another database; restore them from the same copy as the directory"
             )
         self._now = found
 
@@ -66,7 +70,7 @@ class Stamps:
     def to_write(self) -> str:
         """The stamp to commit with the parts."""
         expected = self._committed()
-        return expected[-1] if expected else self._now or NEW
+        return expected[-1] if expected else self._now or secrets.token_hex(16)
 
     def written(self, stamp: str) -> None:
         """The parts have been committed with a stamp."""
