@@ -7,7 +7,7 @@ row of a table of dead letters, which is part of the batch.
 
 from __future__ import annotations
 
-import pickle
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -170,7 +170,7 @@ class EventReading:
         changes = whole.select(*names, f.col("kind").alias(CHANGE_TYPE))
         keys = open_keys(table, special)
         if keys:
-            history = _unpacked(frame.mapInArrow(ReadHistory(self.events.format, frozenset(keys)), f"{_STEP} binary"))
+            history = _unpacked(frame.mapInArrow(ReadHistory(self.events.format, frozenset(keys)), f"{_STEP} string"))
             resolved, more = resolve(table, history, kept)
             errors += more
             rows = _change_rows(table, [(row, weight) for row, weight in resolved.items()])
@@ -219,12 +219,12 @@ def _unreadable(table: Table, step: Step) -> DataError:
 
 def _steps_schema(table: Table) -> str:
     columns = ", ".join(f"c{i} {spark_type(column.type)}" for i, column in enumerate(table.columns))
-    return f"{columns}, kind string, {_STEP} binary"
+    return f"{columns}, kind string, {_STEP} string"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadEvents:
-    """Reads events in tasks: rows that come and go as columns, other steps packed."""
+    """Reads events in tasks: rows that come and go as columns, other steps as text."""
 
     format: EventFormat
 
@@ -238,7 +238,7 @@ class ReadEvents:
             rows = [(each.row, 1) for each in plain] + [((None,) * len(table.columns), 1)] * len(special)
             columns = _columns(table, rows)
             kinds = pa.array([each.kind for each in plain] + [None] * len(special), pa.string())
-            packed = pa.array([None] * len(plain) + [pickle.dumps(each) for each in special], pa.binary())
+            packed = pa.array([None] * len(plain) + [_packed(each) for each in special], pa.string())
             names = [*(f"c{i}" for i in range(len(columns))), "kind", _STEP]
             yield from pa.table([*columns, kinds, packed], names=names).to_batches(_ROWS_AT_ONCE)
 
@@ -255,7 +255,7 @@ class ReadHistory:
 
         for steps in _in_parts(self.format, batches):
             found = [each for each in steps if each.kind != ERROR and key_of(self.format.table, each.row) in self.keys]
-            packed = pa.array([pickle.dumps(each) for each in found], pa.binary())
+            packed = pa.array([_packed(each) for each in found], pa.string())
             yield from pa.table([packed], names=[_STEP]).to_batches()
 
 
@@ -266,8 +266,17 @@ def _in_parts(format: EventFormat, batches: Iterable[Any]) -> Iterator[list[Step
         yield list(read_events(format, pa.Table.from_batches([batch])))
 
 
+def _packed(step: Step) -> str:
+    """A step as text: its values are numbers, texts and truth values."""
+    return json.dumps([step.kind, step.row, step.unchanged, step.event, step.reason, step.place])
+
+
 def _unpacked(frame: Any) -> list[Step]:
-    return [pickle.loads(each) for each in frame.toArrow().column(0).to_pylist()]
+    found = (json.loads(each) for each in frame.toArrow().column(0).to_pylist())
+    return [
+        Step(kind, tuple(row), tuple(unchanged), event, reason, None if place is None else tuple(place))
+        for kind, row, unchanged, event, reason, place in found
+    ]
 
 
 def _columns(table: Table, rows: Sequence[tuple[Row, int]]) -> list[Any]:
