@@ -21,6 +21,18 @@ EXPRESSIONS = (
     *(f"CAST({SMALL} AS {type})" for type in ("BIGINT", "INTEGER", "DECIMAL(20,2)", "DECIMAL(20,0)")),
     *("CAST(c AS BIGINT)", "CAST(c AS VARCHAR)", "CAST(x > 3 AS VARCHAR)", "CAST(ts AS VARCHAR)", "d / 3"),
     *("EXTRACT(dow FROM ts)", "EXTRACT(isodow FROM ts)", "dayofweek(ts)", "isodow(ts)", "second(ts)"),
+    *(
+        "x / (x - 17)",
+        "d / (x - 17)",
+        "x // (x - 17)",
+        "x % (x - 17)",
+        "d / 0",
+        "c / (x - 17)",
+        "(x + 17) % 0",
+        "x / 2",
+    ),
+    *("LOG(ABS(d) + 1)", "LN(ABS(d) + 1)", "SQRT(ABS(d))", "CAST(CAST(ts AS VARCHAR) AS TIMESTAMP)"),
+    *("CAST('2020-01-02' AS DATE)", "CAST(CAST(CAST(ts AS DATE) AS VARCHAR) AS DATE)", "SUBSTR(g || 'xyz', 2, 2)"),
     *("EXTRACT(second FROM ts)", "CAST(d AS VARCHAR) || CAST(ROUND(d) AS VARCHAR)"),
     "CASE WHEN ROUND(d) > 2 THEN 'big' ELSE CAST(ROUND(d, 2) AS VARCHAR) END",
 )
@@ -71,17 +83,30 @@ def check_meanings(db: viewlet.Connection) -> None:
 def check_refusals(db: viewlet.Connection) -> None:
     """What the host cannot run is refused when it is declared, and what nobody can read when it is computed."""
     db.execute("CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x DOUBLE, r REAL) PARTITION LENGTH 60 BY ts")
-    for term in ("ENTROPY(x)", "CAST(MIN(r) AS VARCHAR)"):
+    others = (
+        "FORMAT('{}', MIN(x))",
+        "MIN(g) SIMILAR TO 'a.*'",
+        "MIN(SUBSTR(g, -2))",
+        "SUM(CAST(x AS DECIMAL(9,2))) // 2",
+    )
+    for term in ("ENTROPY(x)", "CAST(MIN(r) AS VARCHAR)", "MEDIAN(CAST(x AS DECIMAL(9,2)))", *others):
         with pytest.raises(UnsupportedError, match="host"):
             db.stream_view("v", initialize=f"SELECT g, {term} AS y FROM m[i] GROUP BY g")
         with pytest.raises(UnsupportedError, match="host"):
             db.execute(f"CREATE VIEW v AS SELECT g, {term} AS y FROM m [WINDOW 3 MINUTES] GROUP BY g")
     assert not db.views
-    for number, term in enumerate(("CAST('inf' AS DOUBLE)", "TIMESTAMP '9999-12-31' + INTERVAL 3 DAY")):
+    wrong = {
+        "CAST('inf' AS DOUBLE)": "nobody can read",
+        "TIMESTAMP '9999-12-31' + INTERVAL 3 DAY": "nobody can read",
+        "CAST(REPLACE('nXw', 'X', 'o') AS DATE)": "is not like|cannot be cast|CAST_INVALID_INPUT",
+        "LN(5 - x)": "logarithm",
+        "SQRT(5 - x)": "square root",
+    }
+    for number, (term, reason) in enumerate(wrong.items()):
         db.stream_view("v", initialize=f"SELECT g, CASE WHEN x > 5 THEN {term} END AS y FROM m[i]")
         minute = 5 * number
         db.insert("m", [(at(60 * minute), "a", 1.0, 1.0), (at(60 * minute + 60), "a", 9.0, 1.0)])
-        with pytest.raises(DataError, match="nobody can read"):
+        with pytest.raises(DataError, match=reason):
             db.insert("m", [(at(60 * minute + 120), "a", 1.0, 1.0)])
         db.delete("m", [(at(60 * minute + 60), "a", 9.0, 1.0)])
         db.insert("m", [(at(60 * minute + 120), "a", 1.0, 1.0)])

@@ -128,3 +128,26 @@ def test_rows_by_the_time_of_their_arrival(tmp_path: Path, monkeypatch: pytest.M
         db.execute(M.replace(" m ", " n "))
         with pytest.raises(SchemaError, match="until when"):
             db.close_parts("n")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT g, SUM(CAST(g AS BIGINT)) AS s FROM m [WINDOW 3 MINUTES] GROUP BY g",
+        "SELECT g, MAX(CAST(g AS BIGINT)) AS s FROM TUMBLE(m, INTERVAL '2' MINUTES) GROUP BY g, window_start",
+        "SELECT g, SUM(CAST(g AS BIGINT)) AS s FROM SESSION(m PARTITION BY g, INTERVAL '9' SECONDS) GROUP BY g",
+        "SELECT g, SUM(CAST(g AS BIGINT)) AS s FROM m PATTERN [a+] WHERE a.x > 0 GROUP BY g",
+        "SELECT ts, CAST(LAG(g) OVER (PARTITION BY g ORDER BY ts) AS BIGINT) AS s FROM m",
+        "SELECT CAST(g AS BIGINT) AS s, x FROM GAPFILL(m PARTITION BY g)",
+    ],
+)
+def test_a_view_whose_declaration_fails_leaves_nothing_behind(query: str) -> None:
+    db = viewlet.connect()
+    db.execute(M)
+    db.insert("m", [(at(60 * minute), "a", minute) for minute in range(5)])
+    with pytest.raises(DataError, match=r"Could not convert string 'a' to INT64.*view 'v': delete"):
+        db.execute(f"CREATE VIEW v AS {query}")
+    db.insert("m", [(at(600), "a", 1), (at(700), "a", 1)])
+    assert (len(db.table("m")), db.views) == (7, ())
+    db.execute("CREATE VIEW v AS SELECT g, SUM(x) AS s FROM m [WINDOW 3 MINUTES] GROUP BY g")
+    assert ("a", 3, at(120)) in db.view("v").rows()

@@ -82,7 +82,8 @@ def test_every_spelling_is_kept_by_a_helper_and_right(form: str) -> None:
     [
         *("random()", '"random"()', "hash(uuid())", "year(now()::TIMESTAMP)", "year(current_date)", "year(today())"),
         *("year(current_timestamp::TIMESTAMP)", "len(current_user)", "len(version())"),
-        "year(age(TIMESTAMP '2015-01-01'))",
+        *("year(age(TIMESTAMP '2015-01-01'))", "year(current_localtimestamp())", "year(DATE 'today')"),
+        *("year('Now'::TIMESTAMP)", "year(CAST('tomorrow' AS DATE))"),
     ],
 )
 def test_parts_are_not_made_by_functions_that_answer_differently_each_time(call: str) -> None:

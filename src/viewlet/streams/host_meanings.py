@@ -6,6 +6,10 @@
     CAST(2.7 AS BIGINT)             3               3              2
     CAST(1.005 AS DECIMAL(9, 2))    1.00            1.01           1.01
     EXTRACT(DOW FROM sunday)        0               0              1
+    1 / 0                           NULL            an error       an error
+    LOG(100)                        2               2              4.6
+    LN(0)                           an error        an error       NULL
+    CAST('now' AS DATE)             an error        today          an error
 
 What the expression under them is, DuckDB says (`type_of`); 2.5 and 2.7 are doubles here.
 """
@@ -44,7 +48,7 @@ POSTGRES_FUNCTIONS = {
 def with_meanings(query: exp.Expr, dialect: str, tables: Tables) -> exp.Expr:
     """A query of DuckDB, to be written in another dialect with the same meaning; `tables` are those that it reads."""
     rewrite = _Rewrite(dialect, tables)
-    nodes = [node for node in query.walk() if isinstance(node, (exp.Round, exp.Cast, exp.Extract, *_TEXTS, *_PARTS))]
+    nodes = [node for node in query.walk() if isinstance(node, _REWRITTEN)]
     types = {id(node): rewrite.types(node) for node in nodes}
     for node in reversed(nodes):  # what is inside comes first
         new = rewrite(node, types[id(node)])
@@ -87,8 +91,15 @@ class _Rewrite:
 
     def types(self, node: exp.Expr) -> list[str]:
         """The types of what a function is applied to; nothing where they do not matter."""
+        if isinstance(node, exp.IntDiv | exp.Median | exp.PercentileCont):
+            return [type_of(node.this, self._tables)]
+        if isinstance(node, _OPERATORS):
+            return []
         if isinstance(node, exp.Cast):
-            wanted = (*exp.DataType.TEXT_TYPES, *exp.DataType.INTEGER_TYPES, exp.DataType.Type.DECIMAL)
+            wanted = (
+                *(*exp.DataType.TEXT_TYPES, *exp.DataType.INTEGER_TYPES, exp.DataType.Type.DECIMAL),
+                *_TIMES,
+            )
             is_literal = isinstance(node.this, exp.Literal) and node.this.is_string
             return [type_of(node.this, self._tables) if node.to.this in wanted and not is_literal else ""]
         if isinstance(node, exp.Round):
@@ -113,7 +124,43 @@ class _Rewrite:
                 return node
             case exp.DayOfWeek() | exp.DayOfWeekIso() | exp.Second():
                 return self._part(_PARTS[type(node)], node.this) or node
+            case exp.Div() | exp.Mod() | exp.IntDiv():
+                return self._divided(node, types)
+            case exp.Ln() | exp.Log() | exp.Sqrt():
+                return self._in_domain(node) if self._is_spark else node
+            case exp.Median() | exp.PercentileCont():
+                if types[0].startswith("DECIMAL"):
+                    raise _other(node, "CAST the decimal to DOUBLE")
+            case exp.Substring():
+                start = node.args.get("start")
+                if isinstance(start, exp.Neg) or (isinstance(start, exp.Literal) and start.name == "0"):
+                    raise _other(node, "write LEFT or RIGHT")
+            case exp.DateDiff():
+                if node.unit is not None and node.unit.name.upper() in ("WEEK", "WEEKS", "W"):
+                    raise _other(node, "take the days between the DATE_TRUNC('week', ...) of both")
+            case exp.SimilarTo() | exp.Format() | exp.Unicode():
+                raise _other(node, _INSTEAD[type(node)])
         return node
+
+    def _divided(self, node: exp.Expr, types: list[str]) -> exp.Expr:
+        """What is divided by zero is NULL."""
+        if types and types[0] not in _WHOLE:
+            raise _other(node, "write FLOOR(x / y)")
+        by = node.expression
+        if not (isinstance(by, exp.Literal) and by.name.strip("0.")):
+            node.set("expression", exp.Nullif(this=by.copy(), expression=exp.Literal.number(0)))
+        return node
+
+    def _in_domain(self, node: exp.Expr) -> exp.Expr:
+        """A logarithm or root that refuses what it is not defined for: Spark has NULL and NaN for that."""
+        value = node.expression if isinstance(node, exp.Log) and node.expression is not None else node.this
+        lowest, name = ("0", "square root") if isinstance(node, exp.Sqrt) else ("4.9E-324D", "logarithm")
+        computed: exp.Expr = exp.Anonymous(this="LOG10", expressions=[node.this]) if _is_decadic(node) else node.copy()
+        return sqlglot.parse_one(
+            f"CASE WHEN {value.sql('spark')} < {lowest} THEN CAST(raise_error("
+            f"'cannot take {name} of a number that is too small') AS DOUBLE) ELSE {computed.sql('spark')} END",
+            read="spark",
+        )
 
     def _round(self, node: exp.Round, type: str) -> exp.Expr:
         digits = node.args.get("decimals")
@@ -150,8 +197,12 @@ class _Rewrite:
 
     def _cast(self, node: exp.Cast, type: str) -> exp.Expr:
         to = node.to.this
+        if isinstance(node, exp.TryCast) and not self._is_spark:
+            raise _other(node, "PostgreSQL has no such cast; test the text with CASE first")
         if to in exp.DataType.TEXT_TYPES:
             return self._text(node.this, type) if type in _FLOATING else node
+        if to in _TIMES:
+            return self._time(node) if type == "VARCHAR" else node
         if to in exp.DataType.INTEGER_TYPES:
             if self._is_spark and type in _FLOATING:
                 node.set("this", exp.Anonymous(this="RINT", expressions=[node.this]))
@@ -170,6 +221,18 @@ class _Rewrite:
         whole = exp.cast(whole, "decimal(38, 0)", dialect="duckdb")
         share = exp.cast(exp.Literal.string(f"1e-{scale.name}"), f"decimal(38, {scale.name})", dialect="duckdb")
         node.set("this", exp.Mul(this=whole, expression=share))
+        return node
+
+    def _time(self, node: exp.Cast) -> exp.Expr:
+        """A text as a date or time: PostgreSQL reads more, such as 'now', and ignores zones."""
+        if self._is_spark:
+            return node
+        text = node.this.sql("postgres")
+        message = "'a text of a DATE or TIMESTAMP is not like 2020-01-31 or 2020-01-31 23:59:59'"
+        checked = (
+            f"CASE WHEN ({text})::text !~ '{_TIME_TEXT}' THEN CASE WHEN refuse({message}) THEN '' END ELSE {text} END"
+        )
+        node.set("this", sqlglot.parse_one(checked, read="postgres"))
         return node
 
     def _text(self, value: exp.Expr, type: str) -> exp.Expr:
@@ -198,7 +261,37 @@ class _Rewrite:
         return None
 
 
+def _is_decadic(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Log) and node.expression is None
+
+
+def _other(node: exp.Expr, hint: str) -> UnsupportedError:
+    return UnsupportedError(f"'{node.sql('duckdb')}' on another host, where it means something else,", hint)
+
+
+_TIME_TEXT = "^ *[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}([ T][0-9]{1,2}:[0-9]{1,2}(:[0-9]{1,2}([.][0-9]{1,6})?)?)? *$"
+_TIMES = (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPNTZ)
+_INSTEAD: dict[type[exp.Expr], str] = {
+    exp.SimilarTo: "write REGEXP_MATCHES",
+    exp.Format: "write CONCAT",
+    exp.Unicode: "write ASCII",
+}
+_OPERATORS: tuple[type[exp.Expr], ...] = (
+    exp.Div,
+    exp.Mod,
+    exp.Ln,
+    exp.Log,
+    exp.Sqrt,
+    exp.Substring,
+    exp.DateDiff,
+    *_INSTEAD,
+)
 _PARTS: dict[type[exp.Expr], str] = {exp.DayOfWeek: "DOW", exp.DayOfWeekIso: "ISODOW", exp.Second: "SECOND"}
+
+_REWRITTEN: tuple[type[exp.Expr], ...] = (
+    *(exp.Round, exp.Cast, exp.TryCast, exp.Extract, exp.IntDiv, exp.Median, exp.PercentileCont),
+    *(*_OPERATORS, *_TEXTS, *_PARTS),
+)
 
 _PLAIN = "RTRIM('0', CAST(CAST(CAST($x AS STRING) AS DECIMAL(38, 21)) AS STRING))"
 _EXPONENT = "CAST(SUBSTRING_INDEX(CAST($x AS STRING), 'E', -1) AS INT)"

@@ -54,6 +54,8 @@ class Maintainer:
     catalogue: Catalogue
     dimension: Callable[[str], Any]
     views: dict[str, PartView] = field(default_factory=dict)
+    declared: dict[str, PartView] = field(default_factory=dict)
+    """The views of users, from the moment on that they are added with their helpers."""
     work: Work = field(default_factory=Work)
     queries: Queries = field(init=False)
     clock: Callable[[], int] = now
@@ -192,8 +194,8 @@ class Maintainer:
 
     def user_of(self, view: PartView) -> str:
         """The name of a view, or of one whose helper it is."""
-        users = (each.name for each in self.views.values() if view.name in [helper.name for helper in each.helpers])
-        return view.name if view.statement else next(users, view.name)
+        users = (each.name for each in self.declared.values() if view.name in [helper.name for helper in each.helpers])
+        return next(users, view.name)
 
     def compute_parts(self, view: PartView, again: Sequence[int], new: Sequence[int] = ()) -> dict[int, Part]:
         """Parts of a view that do not read each other, those that are computed `again` and new ones."""
@@ -229,7 +231,7 @@ class Maintainer:
     def typed(self, view: PartView, sql: str) -> str:
         """A query for a part of a view in its types; what nobody could read of a view of a user's is refused."""
         if view.name not in self._guards:
-            self._guards[view.name] = guards(view, self.host.dialect)
+            self._guards[view.name] = guards(view, self.host.dialect, self.user_of(view))
         return typed(self.host, view.columns, sql, self._guards[view.name])
 
     def sql(self, view: PartView, number: int) -> str:
@@ -325,7 +327,7 @@ class Maintainer:
                 self.host.check(self.typed(view, self._over_nothing(query)))
         except DataError as error:
             hint = "say it in other words, or keep the parts on another host"
-            raise UnsupportedError(f"a query of view {view.name!r} on this host ({error})", hint) from error
+            raise UnsupportedError(f"a query of view {self.user_of(view)!r} on this host ({error})", hint) from error
 
     def first_name(self, relation: str, number: int) -> str:
         """The name of the first table of a part; a new one if a job of a process that died may still write to it."""

@@ -49,10 +49,10 @@ _CALCULATING = (exp.Sum, exp.Avg, exp.Mul, exp.Div, exp.Neg, exp.Stddev, exp.Var
 """What makes numbers, but no times."""
 
 
-def guards(view: PartView, dialect: str) -> dict[str, str]:
+def guards(view: PartView, dialect: str, user: str) -> dict[str, str]:
     """What surrounds values of the columns of a view on a host, in place of {0}, to refuse those that cannot be read.
 
-    Helpers are read by nobody, and have none.
+    Errors name the `user`: the view, or one whose helper it is. Helpers that nobody reads have none.
     """
     if not view.statement:
         return {}
@@ -66,7 +66,7 @@ def guards(view: PartView, dialect: str) -> dict[str, str]:
         return {}
     makes_times = any(not isinstance(node, _CALCULATING) for node in made)
     kinds = _TESTS if makes_times else (Kind.DOUBLE, Kind.REAL)
-    where = f"view {view.name}"
+    where = f"view {user}"
     return {each.name: guard(each, dialect, where) for each in view.columns if each.type.kind in kinds}
 
 

@@ -131,15 +131,17 @@ class Warehouse:
 
         Of views that are declared together, the first one brings the others.
         """
+        self.maintainer.declared[view.name] = view
         if view.partners:
             self._add_family(view)
             return
+        self._helper_users.update(helper.name for helper in view.helpers)
         known = self.catalogue.known(view.name, digest_of(view), statement_digest(view))
-        new: list[PartView] = []
-        for helper in view.helpers:
-            self._helper_users[helper.name] += 1
-            if helper.name not in self.maintainer.views and self._add(helper) is Known.NOTHING:
-                new.append(helper)
+        new = [
+            helper
+            for helper in view.helpers
+            if helper.name not in self.maintainer.views and self._add(helper) is Known.NOTHING
+        ]
         helpers = [helper.name for helper in view.helpers]
         if helpers:
             self.maintainer.advance((), partial(compute_all, names=helpers))  # the view begins with their first part
@@ -182,10 +184,14 @@ class Warehouse:
         return known
 
     def drop_view(self, view: PartView) -> None:
-        """Forgets a view, what was declared with it, and helpers that no other view uses; may be called again."""
-        if self.maintainer.views.get(view.name) is not view:
+        """Forgets a view, what was declared with it, and helpers that no other view uses; may be called again.
+
+        It may have been added in part.
+        """
+        if self.maintainer.declared.get(view.name) is not view:
             return
         for name in (view.name, *view.partners):
+            self.maintainer.declared.pop(name, None)
             self._remove(name)
         for helper in reversed(view.helpers):
             self._helper_users[helper.name] -= 1

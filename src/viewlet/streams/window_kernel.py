@@ -96,6 +96,7 @@ class Tree:
             for key, node in self.nodes.items():
                 self.nodes[key] = np.where(node == before.identity, self.merge.identity, node.astype("i8"))
 
+    @np.errstate(over="ignore", invalid="ignore")  # a sum may be infinite: the part of the view is refused then
     def _set(self, part: int, slots: Array, values: Array, count: int) -> None:
         self._node(0, part, count)[slots] = values
         is_dense = DENSE * len(slots) >= count
@@ -136,6 +137,7 @@ class Tree:
         found[inside] = node[slots[inside]]
         return found
 
+    @np.errstate(over="ignore", invalid="ignore")  # a sum may be infinite: the part of the view is refused then
     def window(self, low: int, high: int, count: int) -> Array:
         """The merge of parts low..high for all groups."""
         bound = 0

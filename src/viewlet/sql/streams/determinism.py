@@ -21,12 +21,15 @@ from viewlet.types import Table
 _OF_OTHER_HOSTS = ("rand", "randn", "newid", "unix_timestamp", "clock_timestamp", "statement_timestamp", "timeofday")
 _MACROS = ("ago", "user", "current_catalog", "current_role", "session_user", "current_user", "pg_conf_load_time")
 _MORE = ("pg_postmaster_start_time", "reservoir_quantile", "version", "localtime", "localtimestamp", "current_time")
-_TIMES = ("current_date", "current_timestamp", "curdate", "sysdate")
+_TIMES = ("current_date", "current_timestamp", "curdate", "sysdate", "current_localtime", "current_localtimestamp")
+_MOMENTS = ("'now'", "'today'", "'tomorrow'", "'yesterday'")
+"""Texts that are a time of the clock where they become a date or a time, on PostgreSQL and in Spark's literals."""
 _BARE = (
     *("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "CURRENT_USER"),
     *("SESSION_USER", "CURRENT_ROLE", "CURRENT_CATALOG", "CURRENT_SCHEMA", "USER"),
 )
 """Words that are calls without parentheses, unless a column has that name."""
+_TIME_TYPES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "DATETIME", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
 _HINT = "parts are computed again when late rows come; take a column of the stream or part_timestamp"
 
 
@@ -47,6 +50,8 @@ def refuse_unstable(raw: RawStatement, bound: Statement, catalog: Mapping[str, T
             raise _error(raw, at, f"{name}()")
         if word in _BARE and name not in columns and before not in (".", "AS") and after not in (".", "("):
             raise _error(raw, at, name)
+        if word.lower() in _MOMENTS and (before in _TIME_TYPES or after in ("::", "AS")):
+            raise _error(raw, at, word)
         if word == "TABLESAMPLE" or (word == "SAMPLE" and before == "USING"):
             raise _error(raw, at, "a sample of rows")
 
