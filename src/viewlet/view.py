@@ -7,7 +7,7 @@ batch, and raises an error once its table or view has been dropped.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
@@ -168,10 +168,14 @@ class Relation:
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
     def _preview(self) -> tuple[list[str], list[list[str]], int]:
-        snapshot = self._provider.snapshot_of(self.name)
-        rows = snapshot.head(PREVIEW_ROWS).to_python()
+        """The names of the columns, the first rows and the number of rows, as people may see them."""
+        rows, total = self._first_rows()
         body = [["NULL" if value is None else one_line(str(value)) for value in row] for row in rows]
-        return [one_line(column.name) for column in snapshot.columns], body, len(snapshot)
+        return [one_line(name) for name in self.columns], body, total
+
+    def _first_rows(self) -> tuple[Iterable[tuple[object, ...]], int]:
+        snapshot = self._provider.snapshot_of(self.name)
+        return snapshot.head(PREVIEW_ROWS).to_python(), len(snapshot)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -245,10 +249,8 @@ class FactorisedView(View):
             self.name, FactorisedView, lambda engine: engine.aggregate(schema, function, columns)
         )
 
-    def _preview(self) -> tuple[list[str], list[list[str]], int]:
-        rows = islice(self.rows(), PREVIEW_ROWS)
-        body = [["NULL" if value is None else str(value) for value in row] for row in rows]
-        return list(self.columns), body, self.count()
+    def _first_rows(self) -> tuple[Iterable[tuple[object, ...]], int]:
+        return islice(self.rows(), PREVIEW_ROWS), self.count()
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -36,11 +36,12 @@ def pictured(text: str) -> str:
 
 
 def described(value: object, longest: int = 80) -> str:
-    """A value for a message, whatever it is; Python does not print numbers of thousands of digits."""
+    """A value for a message, whatever it is: Python does not print numbers of thousands of digits, nor deep lists."""
     try:
         shown = repr(value)
-    except ValueError:
-        shown = f"a {type(value).__name__} of thousands of digits"
+    except Exception as error:
+        why = "of thousands of digits" if isinstance(error, ValueError) else "that cannot be printed"
+        shown = f"a {type(value).__name__} {why}"
     return shown if len(shown) <= longest else shown[: longest - 3] + "..."
 
 

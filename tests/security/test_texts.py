@@ -78,13 +78,14 @@ def test_what_people_see_is_plain(db: viewlet.Connection, capsys: pytest.Capture
     assert "\x1b" in (caught.value.sql or "")
 
 
-def test_damaged_columns_of_arrow_are_refused() -> None:
+@pytest.mark.parametrize("type", ["VARCHAR", "VARCHAR(3)", "CHAR(1)"])
+def test_damaged_columns_of_arrow_are_refused(type: str) -> None:
     text = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
     index = pa.DictionaryArray.from_arrays(pa.array([7]), pa.array(["x"]), safe=False)
     for engine in ("interpreter", "compiled"):
         db = viewlet.connect(engine=engine)
-        db.execute("""CREATE TABLE t (s VARCHAR); CREATE STREAM f (s VARCHAR);
-            CREATE STREAM p (ts TIMESTAMP, s VARCHAR) PARTITION LENGTH 60 BY ts;
+        db.execute(f"""CREATE TABLE t (s {type}); CREATE STREAM f (s {type});
+            CREATE STREAM p (ts TIMESTAMP, s {type}) PARTITION LENGTH 60 BY ts;
             CREATE MATERIALIZED VIEW v AS SELECT s, COUNT(*) AS n FROM f GROUP BY s""")
         for column in (text, index):
             for table in ("t", "f", "p"):
@@ -167,3 +168,79 @@ def test_a_named_index_is_a_column() -> None:
         with pytest.raises(viewlet.DataError, match="a column and an index named 'a'"):
             db.insert("t", twice)
         assert len(db.table("t")) == 3
+
+
+@pytest.mark.parametrize("names", [["id", None], [None, "id"], [None, None]])
+def test_an_index_without_all_names_is_not_dropped(names: list[str | None]) -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (id BIGINT, s VARCHAR, n BIGINT)")
+    index = pd.MultiIndex.from_tuples([(1, "x"), (2, "y")], names=names)
+    for engine_reads in (False, True):
+        if engine_reads:
+            db.execute("CREATE MATERIALIZED VIEW v AS SELECT id, SUM(n) AS n FROM t GROUP BY id")
+        with pytest.raises(viewlet.DataError, match="levels, some without name: call reset_index"):
+            db.insert("t", pd.DataFrame({"n": [1, 2]}, index=index))
+    db.insert("t", pd.DataFrame({"n": [1]}, index=[7]))  # rows that are numbered
+    assert db.table("t").rows() == [(None, None, 1)]
+
+
+@pytest.mark.parametrize("rounded", [2**53, 2**53 + 1, -(2**53) - 1, 2**62, 2**63 - 1])
+def test_integers_that_pandas_has_rounded_are_refused(rounded: int) -> None:
+    """Beside a missing value pandas makes floats of integers, which are exact up to 2^53."""
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (a BIGINT)")
+    with pytest.raises(viewlet.DataError, match="expected an integer"):
+        db.insert("t", pd.DataFrame({"a": [rounded, None]}))
+    exact = [2**53 - 1, -(2**53) + 1, None]
+    db.insert("t", pd.DataFrame({"a": exact}))
+    db.insert("t", pd.DataFrame({"a": pd.array([rounded, None], dtype="Int64")}))
+    assert sorted(db.table("t").rows(), key=str) == sorted([(a,) for a in [*exact, rounded, None]], key=str)
+
+
+@pytest.mark.parametrize("missing", [pd.NaT, pd.NA, np.datetime64("NaT"), np.datetime64("NaT", "s"), np.ma.masked])
+@pytest.mark.parametrize("type", ["BIGINT", "DOUBLE", "DECIMAL(9,2)", "DATE", "TIMESTAMP", "BOOLEAN"])
+def test_missing_values_in_rows_are_refused_by_what_they_are(missing: object, type: str) -> None:
+    db = viewlet.connect()
+    db.execute(f"CREATE TABLE t (a {type})")
+    with pytest.raises(viewlet.DataError, match="in rows, NULL is None"):
+        db.insert("t", [(missing,)])
+
+
+@pytest.mark.parametrize("value", [Decimal("NaN"), Decimal("-Infinity"), Decimal("sNaN"), float("nan")])
+def test_numbers_that_are_none_are_refused_by_what_they_are(value: object) -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (x DOUBLE, p DECIMAL(9,2), r REAL)")
+    for row in [(value, None, None), (None, value, None), (None, None, value)]:
+        with pytest.raises(viewlet.DataError, match="NaN and infinities cannot be stored"):
+            db.insert("t", [row])
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+def deep_list() -> list[object]:
+    inner: list[object] = []
+    for _ in range(100_000):
+        inner = [inner]
+    return inner
+
+
+@pytest.mark.parametrize("value", [Unprintable(), deep_list(), 10**5000], ids=type)
+def test_values_that_cannot_be_printed_are_refused(value: object, db: viewlet.Connection) -> None:
+    for row in [(value, None, None, None, None), (None, None, value, None, None), value]:
+        with pytest.raises(viewlet.DataError, match=r"that cannot be printed|of thousands of digits|out of range"):
+            db.insert("t", [row])
+
+
+def test_what_people_see_of_a_factorised_view_is_plain() -> None:
+    db = viewlet.connect()
+    hidden = quoted(HOSTILE.replace("\0", ""))
+    db.execute(f"CREATE TABLE t (a BIGINT, {hidden} VARCHAR)")
+    db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT FACTORIZED a, {hidden} FROM t")
+    db.insert("t", [(1, HOSTILE), (2, None)])
+    for shown in (repr(db.view("v")), db.view("v")._repr_html_()):
+        assert is_plain(shown)
+        assert "\nFAKE" not in shown
+        assert "NULL" in shown

@@ -110,6 +110,61 @@ def test_parts_are_not_made_by_functions_that_answer_differently_each_time(call:
     assert not list(db.views)
 
 
+STRANGE = [
+    *(
+        "checkpoint()",
+        "force_checkpoint()",
+        "duckdb_tables()",
+        "duckdb_settings()",
+        "pragma_version()",
+        "duckdb_logs()",
+    ),
+    *(
+        "query('SELECT 1')",
+        "query_table('t')",
+        "read_text('x')",
+        "glob('*')",
+        "which_secret('a', 'b')",
+        "test_all_types()",
+    ),
+    "json_execute_serialized_sql(json_serialize_sql('SELECT 1'))",
+]
+
+
+@pytest.mark.parametrize("call", STRANGE)
+def test_table_functions_that_read_or_change_the_host_are_refused(call: str) -> None:
+    db = viewlet.connect()
+    db.execute(M)
+    for text in (f"SELECT x FROM m[i], {call} AS q", f"SELECT x FROM m[i] WHERE x IN (SELECT 1 FROM {call} AS q)"):
+        with pytest.raises(SqlError, match="is no table function of queries over parts"):
+            db.stream_view("v", initialize=text)
+    assert not list(db.views)
+
+
+def test_table_functions_of_arguments_alone_make_rows() -> None:
+    db = viewlet.connect()
+    db.execute("CREATE STREAM m (ts TIMESTAMP, x BIGINT) PARTITION LENGTH 60 BY ts")
+    for name, call in [
+        ("a", "range(m.x) AS q(n)"),
+        ("b", "generate_series(0, m.x - 1) AS q(n)"),
+        ("c", "unnest([0, 1]) AS q(n)"),
+    ]:
+        db.stream_view(name, initialize=f"SELECT x, q.n::BIGINT AS n FROM m[i] AS m, {call}")
+    db.insert("m", [(at(0), 2), (at(60), 1)])
+    for name in "abc":
+        assert [row[:2] for row in db.view(name).rows()] == [(2, 0), (2, 1)]
+
+
+@pytest.mark.parametrize(
+    "call", ["has_table_privilege('m', 'SELECT')", "pg_catalog.pg_table_is_visible(1)", "write_log('a')"]
+)
+def test_functions_that_tell_of_the_host_are_refused(call: str) -> None:
+    db = viewlet.connect()
+    db.execute(M)
+    with pytest.raises(SqlError, match="another one each time"):
+        db.stream_view("v", initialize=f"SELECT x FROM m[i] WHERE {call} IS NULL")
+
+
 def test_columns_may_have_the_names_of_such_functions() -> None:
     db = viewlet.connect()
     db.execute('CREATE STREAM m (ts TIMESTAMP, "user" VARCHAR, now BIGINT) PARTITION LENGTH 60 BY ts')

@@ -101,23 +101,35 @@ class PandasSource:
         series = self._frame[name] if self.names.count(name) == 1 else self._frame.iloc[:, self.names.index(name)]
         whole = type.is_integer and series.dtype.kind == "f"
         missing = series.isna().tolist()
-        values = (None if absent else value for value, absent in zip(series.tolist(), missing, strict=True))
-        return [int(value) if whole and value is not None and value.is_integer() else value for value in values]
+        values = [None if absent else value for value, absent in zip(series.tolist(), missing, strict=True)]
+        return [_as_integer(value) for value in values] if whole else values
+
+
+MOST_EXACT = 2**53
+"""Up to here every integer is a double of its own."""
+
+
+def _as_integer(value: Any) -> object:
+    """The integer that pandas has made a float of, because others of the column are missing; a rounded one is none."""
+    return int(value) if value is not None and value.is_integer() and abs(value) < MOST_EXACT else value
 
 
 def with_index(table: Table, frame: Any) -> Any:
     """A pandas DataFrame whose index is among its columns, if it has a name; rows are numbered by one that has none."""
-    named = [name for name in frame.index.names if name is not None]
-    if not named:
-        return frame
+    names = list(frame.index.names)
+    named = [name for name in names if name is not None]
+    remedy = "call reset_index() first, or reset_index(drop=True) to leave it out"
+    if len(named) < len(names) and len(names) > 1:
+        raise DataError(
+            f"{table.name}: the data frame has an index of {len(names)} levels, some without name: {remedy}"
+        )
     known = {name.lower() for name in table.column_names}
     for name in named:
-        remedy = "call reset_index() first, or reset_index(drop=True) to leave it out"
         if named.count(name) > 1 or name in frame.columns:
             raise DataError(f"{table.name}: the data frame has a column and an index named {name!r}: {remedy}")
         if not isinstance(name, str) or name.lower() not in known:
             raise DataError(f"{table.name}: the data frame has an index {name!r}, which is no column: {remedy}")
-    return frame.reset_index(level=named)
+    return frame.reset_index(level=named) if named else frame
 
 
 def checked_column(table: Table, name: str, column: Any) -> Any:

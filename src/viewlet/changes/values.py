@@ -19,6 +19,8 @@ DAYS = (date.min.toordinal() - EPOCH_DAY, date.max.toordinal() - EPOCH_DAY)
 _MICROSECOND = timedelta(microseconds=1)
 MICROSECONDS = ((datetime.min - _EPOCH) // _MICROSECOND, (datetime.max - _EPOCH) // _MICROSECOND)
 _WIDE = Context(prec=2 * MAX_DECIMAL_DIGITS)
+_MISSING = ("NaTType", "NAType", "MaskedConstant")
+"""Classes of the values by which pandas and NumPy say that there is none."""
 _EXCESS_DIGITS = re.compile(r"[.,]\d{6}\d*[1-9]")
 
 
@@ -62,11 +64,18 @@ def integer_range(type: SqlType) -> tuple[int, int]:
 
 def plain(value: Any) -> object:
     """A NumPy scalar as the Python value it stands for; anything else as it is."""
-    if type(value).__module__ != "numpy":
+    package, name = type(value).__module__, type(value).__name__
+    if package == "builtins":
         return value
-    if type(value).__name__ == "datetime64":
+    if name in _MISSING:
+        raise Misfit("in rows, NULL is None")
+    if package != "numpy":
+        return value
+    if name == "datetime64":
         exact = value.astype("datetime64[us]")
-        if exact.astype(value.dtype) != value and exact == exact:  # NumPy wraps around
+        if exact != exact:
+            raise Misfit("in rows, NULL is None")
+        if exact.astype(value.dtype) != value:  # NumPy wraps around
             is_fine = value.dtype.name.endswith(("ns]", "ps]", "fs]", "as]"))
             raise Misfit("finer than microseconds" if is_fine else "out of range")
         if exact != value:
@@ -103,10 +112,11 @@ def _double(value: object) -> Datum:
         raise Misfit("expected a number")
     try:
         number = float(value)
-    except OverflowError:
+    except (OverflowError, ValueError):  # Python makes no float of a signalling NaN
         number = math.inf
     if not math.isfinite(number):
-        raise Misfit("NaN and infinities cannot be stored" if isinstance(value, float) else "too large")
+        is_finite = isinstance(value, int) or (isinstance(value, Decimal) and value.is_finite())
+        raise Misfit("too large" if is_finite else "NaN and infinities cannot be stored")
     return number + 0.0  # -0.0 becomes 0.0, so that equal values are one key with one face
 
 

@@ -153,7 +153,7 @@ def _words(
         if column.name not in batch:
             continue
         given = batch[column.name]
-        _check_length(column, given)
+        _check_length(table, column, given)
         if given.null_count and (not column.type.nullable or column.name in table.primary_key):
             raise _RowPathNeeded
         if position not in wanted and position not in texts and column.name not in table.non_negative:
@@ -172,10 +172,10 @@ def _words(
     return words, {position: strings[position] for position in strings.keys() & texts}
 
 
-def _check_length(column: Column, given: Any) -> None:
+def _check_length(table: Table, column: Column, given: Any) -> None:
     if column.length is not None and column.type.kind is Kind.VARCHAR:
         _check_text(given.type)
-        if not fits_length(column, given):
+        if not fits_length(column, checked_column(table, column.name, given)):
             raise _RowPathNeeded
 
 

@@ -21,6 +21,7 @@ from viewlet.types import Column, Table, TableKind
 
 _RANGE = re.compile(r"\.\s*\.")
 _PROVISIONAL = re.compile(r"\s+IF\s+CLOSED\s*$", re.IGNORECASE)
+_TABLE_FUNCTIONS = ("range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree")
 _QUERY = (exp.Select, exp.SetOperation, exp.Subquery)
 
 
@@ -142,7 +143,8 @@ def _name_tables(
     for table in list(node.find_all(exp.Table)):
         name = table.name
         if not isinstance(table.this, exp.Identifier):
-            continue  # a table function of the host
+            _check_table_function(place, table)
+            continue
         if name.startswith(mark):
             _alias(table, references[int(name.removeprefix(mark))].relation)
             continue
@@ -170,6 +172,15 @@ def _name_tables(
         table.this.set("this", f"{mark}{references.index(reference)}")
         table.this.set("quoted", True)
         _alias(table, found)
+
+
+def _check_table_function(place: Place, table: exp.Table) -> None:
+    """Table functions make rows of their arguments; others read the host, or change it."""
+    function = table.this
+    name = function.name if isinstance(function, exp.Anonymous) else function.sql_name()
+    if table.args.get("db") is not None or name.lower() not in _TABLE_FUNCTIONS:
+        known = ", ".join(_TABLE_FUNCTIONS)
+        raise _error(place, f"{name.lower()}() is no table function of queries over parts; there are {known}", name)
 
 
 def _alias(table: exp.Table, name: str) -> None:
