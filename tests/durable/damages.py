@@ -46,6 +46,7 @@ SNAPSHOT_AFTER = 12
 OLDER_AT = (6, 14, 20, BATCHES - 1)
 """Batches after which the directory is copied, for older files."""
 PATIENCE = 60
+"""Seconds of processor time for a process; it may wait ten times as long."""
 
 State = tuple[int, dict[str, Any]]
 
@@ -203,7 +204,8 @@ def run_alone(work: Callable[[], object]) -> str:
     get, put = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(PATIENCE)
+        signal.setitimer(signal.ITIMER_PROF, PATIENCE)
+        signal.alarm(10 * PATIENCE)
         os.close(get)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         try:

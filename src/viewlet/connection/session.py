@@ -19,13 +19,13 @@ from typing import Any, TypeVar
 from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_view
 from viewlet.engine.maintained_view import MaintainedView
-from viewlet.errors import SchemaError, ViewletError
+from viewlet.errors import DataError, SchemaError, ViewletError
 from viewlet.forks import Owner, bind_to_process
 from viewlet.hosts.contract import Batch
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.types import Column
 from viewlet.view import Callback, Snapshot, View
-from viewlet.visible import logger
+from viewlet.visible import described, logger
 
 _delivering: ContextVar[object] = ContextVar("delivering", default=None)
 """The session whose subscriber is being called."""
@@ -181,6 +181,7 @@ class Session:
 
     def subscribe(self, name: str, callback: Callback) -> Callable[[], None]:
         """Adds a subscriber and returns how to remove it."""
+        _check_callback(callback)
         with self.open() as database:
             view, token = database.catalogue.find_view(name), object()
             view.subscribe(token, callback)
@@ -188,6 +189,7 @@ class Session:
 
     def follow(self, name: str, handle: type[View], callback: Callback) -> Callable[[], None]:
         """Like `subscribe`, for changes in the form of the engine, which a handle of this class reads."""
+        _check_callback(callback)
         with self.open() as database:
             view, token = self._view(database, name, handle), object()
             view.follow(token, callback)
@@ -202,3 +204,8 @@ class Session:
                 database.outbox = deque(news for news in database.outbox if news.token is not token)
 
         return cancel
+
+
+def _check_callback(callback: object) -> None:
+    if not callable(callback):
+        raise DataError(f"subscribe() takes a function of an epoch and of changes, not {described(callback)}")

@@ -47,7 +47,7 @@ from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import Statistics
 from viewlet.triggers.store import UndoLog
 from viewlet.types import Table
-from viewlet.visible import logger
+from viewlet.visible import described, logger
 
 if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
@@ -355,8 +355,8 @@ def _must_stay(view: Maintainer) -> str | None:
 
 
 def check_engine(name: str) -> str:
-    if name not in ENGINES:
-        raise UnsupportedError(f"connect(engine={name!r})", f"use one of {', '.join(map(repr, ENGINES))}")
+    if not isinstance(name, str) or name not in ENGINES:
+        raise UnsupportedError(f"connect(engine={described(name)})", f"use one of {', '.join(map(repr, ENGINES))}")
     return name
 
 

@@ -13,6 +13,7 @@ from viewlet.engine.maintainer import Maintainer, maintainers
 from viewlet.errors import SchemaError, StateError, UnsupportedError
 from viewlet.tables import BaseTable
 from viewlet.types import Table
+from viewlet.visible import described
 
 if TYPE_CHECKING:
     from viewlet.aggregates import Aggregate
@@ -72,7 +73,7 @@ class Catalogue:
     def find(self, name: str) -> str | None:
         """The catalogue's spelling of a name: the exact one, or the one in lower case."""
         if not isinstance(name, str):
-            raise SchemaError(f"a table or view is named by a string, not by {name!r}")
+            raise SchemaError(f"a table or view is named by a string, not by {described(name)}")
         for spelling in (name, name.lower()):
             if spelling in self.tables or spelling in self.views or spelling in self.lost:
                 return spelling

@@ -18,6 +18,7 @@ from viewlet.spark.run.exchange import change_files
 from viewlet.spark.run.exchange.change_files import Commit, Part, Share, committed_epoch
 from viewlet.spark.run.exchange.wire import bytes_table
 from viewlet.types import Column
+from viewlet.visible import described
 
 FEED = 103
 """The kind of a record that says from which epoch on the changes of a view are written."""
@@ -92,6 +93,8 @@ def changes_of(checkpoint: str | os.PathLike[str], view: str, since: int = -1, s
     They are an Arrow table, or with a Spark session a data frame. The database keeps the changes of a view from the
     first time its `changes` are asked for.
     """
+    if not isinstance(checkpoint, str | os.PathLike):
+        raise StateError(f"changes_of() takes the path of a directory, not {described(checkpoint)}")
     files = files_at(os.fspath(checkpoint))
     try:
         return read_changes(spark, files, view, since, committed_epoch(files, view))

@@ -27,6 +27,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from viewlet.linalg.errors import ProgramError, ShapeError
 from viewlet.linalg.sizes import Size, side
+from viewlet.visible import described
 
 
 class Operators:
@@ -68,7 +69,10 @@ class Operators:
     def __truediv__(self, other: object) -> Expression:
         if isinstance(other, Operators):
             raise ProgramError(f"{self} / {other} divides by a matrix: write {self} @ inv({other}), or solve")
-        return scale(1.0 / _number(other, "/"), _one(self))
+        divisor = _number(other, "/")
+        if not divisor:
+            raise ProgramError(f"{self} / 0 is division by zero")
+        return scale(1.0 / divisor, _one(self))
 
     def __pow__(self, other: object) -> Expression:
         raise ProgramError(f"{self} ** {other} is element-wise in NumPy: write matrix_power({self}, {other})")
@@ -221,7 +225,7 @@ def matrix(
     Cholesky factor.
     """
     if not isinstance(name, str) or not name.isidentifier():
-        raise ProgramError(f"a matrix is named by an identifier, such as matrix('A', n, n), not by {name!r}")
+        raise ProgramError(f"a matrix is named by an identifier, such as matrix('A', n, n), not by {described(name)}")
     if definite and side(rows) != side(columns):
         raise ShapeError(f"{name} is {rows} × {columns}: only a square matrix is positive definite")
     found: Matrix = _node(Matrix, name, side(rows), side(columns), dynamic, definite)
@@ -357,6 +361,8 @@ def solve(system: Expression, right: Expression) -> Expression:
 
 def stack(blocks: Iterable[Expression], *, vertical: bool) -> Expression:
     """Blocks side by side or on top of each other; nested ones in the same direction are flattened."""
+    if not isinstance(blocks, Iterable):
+        raise ProgramError(f"stacking takes a list of matrices, not {type(blocks).__name__}")
     given = tuple(_operand(block, "stack") for block in blocks)
     if not given:
         raise ProgramError("stacking needs at least one matrix")
@@ -519,7 +525,10 @@ def _operand(value: object, operation: str) -> Expression:
 def _number(value: object, operation: str) -> float:
     if isinstance(value, bool) or not hasattr(value, "__float__") or bool(getattr(value, "ndim", False)):
         raise ProgramError(f"{operation} takes a number and a matrix, not {type(value).__name__}")
-    return float(value)
+    try:
+        return float(value)
+    except (OverflowError, ValueError, TypeError):
+        raise ProgramError(f"{operation} takes a number that a double can hold, not {described(value)}") from None
 
 
 def _described(node: Expression) -> str:

@@ -11,6 +11,7 @@ from viewlet.linalg.cholesky import signed_vectors
 from viewlet.linalg.errors import MatrixDataError, ProgramError
 from viewlet.linalg.expression import Matrix, shape
 from viewlet.linalg.values import dense
+from viewlet.visible import described
 
 SYMMETRIC = 1e-6
 """How far a change of a symmetric matrix may be from its transpose, relative to itself: rounding of its factors."""
@@ -34,6 +35,21 @@ def common_type(values: Any) -> Any:
     """float32 if all inputs are, float64 else."""
     kinds = {str(getattr(value, "dtype", None)).removeprefix("torch.") for value in values}
     return np.float32 if kinds == {"float32"} else np.float64
+
+
+def number_type(given: Any) -> Any:
+    """The type of NumPy that is meant."""
+    try:
+        return np.dtype(given)
+    except Exception:  # NumPy takes anything for the description of a type, and prints it
+        raise ProgramError(f"a program computes in float64 or float32, not in {described(given)}") from None
+
+
+def named(name: object, what: str = "matrix") -> str:
+    """The name of a matrix or a dimension, which may be that of none."""
+    if not isinstance(name, str):
+        raise ProgramError(f"a {what} is named by a string, not by {described(name)}")
+    return name
 
 
 def check_symmetric(value: Any, name: str) -> None:

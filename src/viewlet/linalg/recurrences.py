@@ -26,6 +26,7 @@ from viewlet.linalg.expression import (
     shape,
     zero,
 )
+from viewlet.visible import described
 
 MOST_STEPS = 256
 MODELS = ("auto", "linear", "exponential", "telescoped")
@@ -154,7 +155,7 @@ def _model(model: str, steps: int, *, telescoped: bool = False) -> str:
 
 def _check_steps(steps: object, what: str, least: int) -> None:
     if isinstance(steps, bool) or not isinstance(steps, int) or not least <= steps <= MOST_STEPS:
-        raise ProgramError(f"{what} has a whole number of steps from {least} to {MOST_STEPS}, not {steps!r}")
+        raise ProgramError(f"{what} has a whole number of steps from {least} to {MOST_STEPS}, not {described(steps)}")
 
 
 def _check_square(base: object) -> None:

@@ -25,6 +25,8 @@ from viewlet.linalg.inputs import (
     check_symmetric,
     check_symmetric_change,
     common_type,
+    named,
+    number_type,
     place,
     whole,
 )
@@ -50,6 +52,7 @@ from viewlet.linalg.values import (
     sparse_change,
 )
 from viewlet.runtime.durable.batch_ids import BatchMark
+from viewlet.visible import described
 
 Floats = npt.NDArray[Any]
 
@@ -143,10 +146,12 @@ class Run:
         cholesky: bool = True,
         bounds: bool = False,
     ) -> None:
+        if not isinstance(program, Program) or not isinstance(inputs, Mapping):
+            raise ProgramError("a run has a program and {input: matrix}: call program.start(A=...)")
         self._lock = RLock()
         self.program = program
         self.strategy = check_strategy(strategy)
-        kind = np.dtype(dtype or common_type(inputs.values())) if isinstance(backend, str) else backend.dtype
+        kind = number_type(dtype or common_type(inputs.values())) if isinstance(backend, str) else backend.dtype
         if kind not in (np.dtype(np.float64), np.dtype(np.float32)):
             raise ProgramError(f"a program computes in float64 or float32, not in {kind}")
         own: Backend = make_backend(backend, kind) if isinstance(backend, str) else backend
@@ -215,6 +220,8 @@ class Run:
         view = self._matrix(name)
         if view in self._matrices.statements.factored:
             raise ProgramError(f"{name} is kept as a Cholesky factor: make it an output to follow its changes")
+        if not callable(listener):
+            raise ProgramError(f"subscribe() takes a function of a change, not {described(listener)}")
         return self._matrices.subscribers.add(view, listener)
 
     @_one_at_a_time
@@ -284,11 +291,11 @@ class Run:
 
     def update(self, name: str, u: Any, v: Any) -> None:
         """Adds u v' to an input; u and v are vectors, or matrices with a column for each outer product."""
-        self.apply({name: (u, v)})
+        self.apply({named(name): (u, v)})
 
     def set(self, name: str, row: int, column: int, value: float) -> None:
         """Sets one entry of an input."""
-        self.apply({name: Entries([row], [column], [value])})
+        self.apply({named(name): Entries([row], [column], [value])})
 
     @_one_at_a_time
     def set_row(self, name: str, row: int, values: Any) -> None:
@@ -318,7 +325,7 @@ class Run:
 
     def add(self, name: str, change: Any) -> None:
         """Adds a matrix to an input: a SciPy sparse matrix, or an array in which few rows or columns are not zero."""
-        self.apply({name: change})
+        self.apply({named(name): change})
 
     @_one_at_a_time
     def apply(self, changes: Mapping[str, Any], *, batch_id: int | None = None) -> None:
@@ -327,6 +334,8 @@ class Run:
         A change is a pair (u, v), a matrix to add, or a list of those; `Entries` are set. A batch whose id was applied
         before is ignored, also if that was in an earlier process and the back end outlives it.
         """
+        if not isinstance(changes, Mapping):
+            raise ProgramError(f"apply() takes {{input: change}}, not {described(changes)}")
         mark = None if batch_id is None else BatchMark(BATCHES, whole(batch_id, "batch_id"))
         if mark is not None and mark in self._matrices.batches:
             return
@@ -355,7 +364,8 @@ class Run:
         """
         each, _ = self._dynamic(name)
         if isinstance(factor, bool) or not isinstance(factor, int | float) or not math.isfinite(factor) or not factor:
-            raise ProgramError(f"an input is multiplied by a finite number that is not zero, not by {factor!r}")
+            given = described(factor)
+            raise ProgramError(f"an input is multiplied by a finite number that is not zero, not by {given}")
         if each.definite and factor < 0:
             raise MatrixDataError(f"{name} is declared positive definite, and would not be if multiplied by {factor}")
         known = degrees(self._matrices.statements, each)
@@ -369,7 +379,7 @@ class Run:
     @_one_at_a_time
     def append_row(self, name: str, row: Any, **others: Any) -> None:
         """Adds a row at the end of an input, and of every other input with the same dimension, given by name."""
-        given = self._rows({name: row, **others}, name)
+        given = self._rows({named(name): row, **others}, name)
         side, last = self._names[name].rows, self._row_count(name)
         units = Units(last + 1, np.array([last]))
         with self._matrices.resizing():
@@ -419,7 +429,7 @@ class Run:
 
     def keeps_zeros(self, dimension: str) -> bool:
         """Whether zeros that come to a dimension stay zeros in every view, so that nothing is evaluated again."""
-        return self._matrices.keeps_zeros(dimension)
+        return self._matrices.keeps_zeros(named(dimension, "dimension"))
 
     @_one_at_a_time
     def refresh(self) -> None:
@@ -433,13 +443,14 @@ class Run:
         return self._backend.dtype
 
     def _matrix(self, name: str) -> Matrix:
+        name = named(name)
         found = self._matrices.statements.outputs.get(name) or self._names.get(name)
         if found is None:
             raise ProgramError(f"the program has no matrix {name!r}, only {', '.join(self.names)}")
         return found
 
     def _dynamic(self, name: str) -> tuple[Matrix, tuple[int, int]]:
-        each = self._names.get(name)
+        each = self._names.get(named(name))
         if each is None or each not in self.program.inputs:
             inputs = ", ".join(sorted(one.name for one in self.program.inputs if one.dynamic))
             raise ProgramError(f"{name!r} is not an input of the program; updates go to {inputs or 'none'}")
@@ -537,7 +548,7 @@ class Run:
     # -- rows that come and go -----------------------------------------------------------------------------------------
 
     def _size(self, dimension: str) -> int:
-        known = self._matrices.sizes.get(dimension)
+        known = self._matrices.sizes.get(named(dimension, "dimension"))
         if known is None:
             dimensions = ", ".join(sorted(self._matrices.sizes))
             raise ProgramError(f"the program has no dimension {dimension!r}, only {dimensions}")

@@ -6,11 +6,13 @@ are the same polynomial.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
 from viewlet.linalg.errors import ShapeError
+from viewlet.visible import described
 
 Monomial = tuple[str, ...]
 """The names of a product, sorted; a name that occurs twice is squared."""
@@ -61,9 +63,12 @@ class Size:
         """Its value where every dimension has the given value."""
         total = 0.0
         for names, factor in self.terms:
-            value = float(factor)
-            for name in names:
-                value *= values[name]
+            try:
+                value = float(factor)
+                for name in names:
+                    value *= values[name]
+            except OverflowError:
+                value = math.inf
             total += value
         return total
 
@@ -92,7 +97,7 @@ class Size:
 def dim(name: str) -> Size:
     """A dimension that is known by its name until the program starts."""
     if not isinstance(name, str) or not name.isidentifier():
-        raise ShapeError(f"a dimension is named by an identifier, such as dim('n'), not by {name!r}")
+        raise ShapeError(f"a dimension is named by an identifier, such as dim('n'), not by {described(name)}")
     return Size((((name,), 1),))
 
 
@@ -101,7 +106,7 @@ def size(value: Size | int) -> Size:
     if isinstance(value, Size):
         return value
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ShapeError(f"a dimension is a whole number or dim('name'), not {value!r}")
+        raise ShapeError(f"a dimension is a whole number or dim('name'), not {described(value)}")
     return Size((((), value),)) if value else Size(())
 
 

@@ -27,6 +27,7 @@ from viewlet.linalg.recurrences import candidates
 from viewlet.linalg.schedule import Step, schedule
 from viewlet.linalg.sizes import Size
 from viewlet.linalg.trigger import Policy, Trigger, Update, derive_trigger
+from viewlet.visible import described
 
 STRATEGIES = ("auto", "incremental", "hybrid", "reevaluate")
 CUTS = 12
@@ -50,8 +51,10 @@ class Plan:
 
 def check_strategy(strategy: str) -> str:
     """The strategy, if there is one of this name."""
-    if strategy not in STRATEGIES:
-        raise ProgramError(f"strategy {strategy!r} is not one of {', '.join(repr(each) for each in STRATEGIES)}")
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
+        raise ProgramError(
+            f"strategy {described(strategy)} is not one of {', '.join(repr(each) for each in STRATEGIES)}"
+        )
     return strategy
 
 

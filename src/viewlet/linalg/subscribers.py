@@ -29,9 +29,11 @@ class Subscribers:
         self._listeners.setdefault(view, []).append(listener)
 
         def remove() -> None:
-            self._listeners[view].remove(listener)
-            if not self._listeners[view]:
-                del self._listeners[view]
+            known = self._listeners.get(view, [])
+            if listener in known:
+                known.remove(listener)
+            if not known:
+                self._listeners.pop(view, None)
 
         return remove
 

@@ -11,6 +11,7 @@ from viewlet.signals import nodes
 from viewlet.signals.align import align, known_values, sample_inside
 from viewlet.signals.coefficients import (
     checked_choice,
+    column_names,
     complex_or_real,
     gap_of,
     length,
@@ -27,6 +28,7 @@ from viewlet.signals.grid import Duration, Grid, ticks_of, whole_ticks
 from viewlet.signals.interpolation import KINDS, Interpolator
 from viewlet.signals.notation import Function, name_of, names_of
 from viewlet.signals.query import Query
+from viewlet.visible import described
 
 if TYPE_CHECKING:
     from viewlet.signals.windows import Windows
@@ -367,7 +369,7 @@ class Signal(Query):
 
 def _signal(other: object, what: str) -> Signal:
     if not isinstance(other, Signal):
-        raise SignalError(f"{what} takes a signal, not {other!r:.60}")
+        raise SignalError(f"{what} takes a signal, not {described(other, 60)}")
     return other
 
 
@@ -399,8 +401,7 @@ def source(
     """The signal of a table with these columns; `db.signal` takes the types of the columns from the table."""
     from viewlet.signals.ingest import OVERLAPS
 
-    keys = (key,) if isinstance(key, str) else tuple(key)
-    values = (value,) if isinstance(value, str) else tuple(value)
+    keys, values = column_names(key, "key"), column_names(value, "value")
     if is_complex and len(values) != 2:
         raise SignalError(f"a complex value is two columns, the real and the imaginary part, not {values!r}")
     checked_choice(overlap, OVERLAPS, "overlap")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy as np
 
 from viewlet.signals.errors import SignalError
 from viewlet.signals.nodes import Number
+from viewlet.visible import described
 
 
 def checked_choice(value: object, known: Collection[str | None], what: str) -> None:
     """One of some words."""
-    if value not in known:
-        raise SignalError(f"{what} is one of {', '.join(map(repr, known))}, not {value!r}")
+    if not isinstance(value, str | None) or value not in known:
+        raise SignalError(f"{what} is one of {', '.join(map(repr, known))}, not {described(value)}")
 
 
 MOST = 2**31 - 1
@@ -28,7 +29,7 @@ LONGEST = 2**27
 def positive(number: object, what: str) -> int:
     """A whole number of at least 1."""
     if isinstance(number, bool) or not isinstance(number, int | np.integer) or not 1 <= number <= MOST:
-        raise SignalError(f"{what} takes a whole number of at least 1 and at most {MOST}, not {number!r}")
+        raise SignalError(f"{what} takes a whole number of at least 1 and at most {MOST}, not {described(number)}")
     return int(number)
 
 
@@ -36,20 +37,20 @@ def length(number: object, what: str) -> int:
     """The length of an array that is kept for each group."""
     found = positive(number, what)
     if found > LONGEST:
-        raise SignalError(f"{what} keeps at most {LONGEST} samples of each group, not {number!r}: downsample() first")
+        raise SignalError(f"{what} keeps at most {LONGEST} samples of each group, not {found}: downsample() first")
     return found
 
 
 def complex_or_real(number: object, what: str) -> Number:
     """A finite number, real if it is one."""
     if isinstance(number, bool) or not isinstance(number, int | float | complex | Fraction | np.number):
-        raise SignalError(f"{what} takes a number, not {number!r:.60}")
+        raise SignalError(f"{what} takes a number, not {described(number)}")
     if isinstance(number, int | Fraction):
         if abs(Fraction(number)) > Fraction(sys.float_info.max):
             raise SignalError(f"{what} takes a number that a DOUBLE can hold")
         return float(number)
     if not np.isfinite(number):
-        raise SignalError(f"{what} takes a finite number, not {number!r}")
+        raise SignalError(f"{what} takes a finite number, not {described(number)}")
     return complex(number) if np.iscomplexobj(number) else float(np.real(number))
 
 
@@ -57,7 +58,7 @@ def real(number: object, what: str) -> float:
     """A finite real number."""
     found = complex_or_real(number, what)
     if isinstance(found, complex):
-        raise SignalError(f"{what} takes a real number, not {number!r}")
+        raise SignalError(f"{what} takes a real number, not {described(number)}")
     return found
 
 
@@ -80,7 +81,7 @@ def taps_of(values: Any, what: str) -> tuple[Number, ...]:
     """Coefficients of a filter: at least one, all finite."""
     array = np.atleast_1d(np.asarray(values))
     if array.ndim != 1 or not array.size or array.dtype.kind not in "iufc" or not np.isfinite(array).all():
-        raise SignalError(f"{what}: a filter has a list of finite numbers, not {values!r:.60}")
+        raise SignalError(f"{what}: a filter has a list of finite numbers, not {described(values)}")
     return tuple(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64).tolist())
 
 
@@ -109,3 +110,12 @@ def weights_of(window: Any, size: int) -> tuple[float, ...]:
     if array.shape != (size,) or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
         raise SignalError(f"window() takes a name such as 'hann' or {size} finite weights")
     return tuple(array.astype(np.float64).tolist())
+
+
+def column_names(given: object, what: str) -> tuple[str, ...]:
+    """One name of a column, or several."""
+    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
+    for name in names:
+        if not isinstance(name, str):
+            raise SignalError(f"{what}= names columns by strings, not by {described(name)}")
+    return names

@@ -7,6 +7,7 @@ from typing import Any
 
 from viewlet.changes import did_you_mean
 from viewlet.signals import api
+from viewlet.signals.coefficients import column_names
 from viewlet.signals.errors import SignalError
 from viewlet.signals.grid import Duration, ticks_in, whole_ticks
 from viewlet.signals.nodes import Source, is_causal, sources
@@ -14,6 +15,7 @@ from viewlet.signals.notation import to_text
 from viewlet.signals.program import Program
 from viewlet.signals.query import Query
 from viewlet.types import Kind, SqlType, Table
+from viewlet.visible import described
 
 
 def signal_over(
@@ -27,8 +29,8 @@ def signal_over(
     if is_timestamp and unit is not None:
         raise SignalError(f"unit= is for time columns that are numbers, and {table.name}.{time} is a TIMESTAMP")
     ticks = 1_000_000 if is_timestamp else None if unit is None else ticks_in(unit)
-    keys = [key] if isinstance(key, str) else list(key)
-    values = [value] if isinstance(value, str) else list(value)
+    keys = column_names(key, "key")
+    values = column_names(value, "value")
     end = options.pop("end", None)
     made = api.source(
         table.name,
@@ -46,10 +48,12 @@ def signal_over(
 
 
 def _found(table: Table, name: str) -> str:
-    for spelling in (name, str(name).lower()):
+    if not isinstance(name, str):
+        raise SignalError(f"a column is named by a string, not by {described(name)}")
+    for spelling in (name, name.lower()):
         if spelling in table.column_names:
             return spelling
-    raise SignalError(f"{table.name} has no column {name!r}" + did_you_mean(str(name), table.column_names))
+    raise SignalError(f"{table.name} has no column {name!r}" + did_you_mean(name, table.column_names))
 
 
 def check_columns(source: Source, table: Table) -> None:

@@ -33,6 +33,7 @@ from viewlet.signals.nodes import (
 from viewlet.signals.notation import resolve
 from viewlet.signals.payloads import Arithmetic
 from viewlet.signals.stages import ArrayForm, array_form, check_finish, check_sliding
+from viewlet.visible import described
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,8 @@ def form_of(node: Signal) -> Form:
             return plain(uniform(form_of(source), f"start={start!r}"), f"start={start!r}")
         case Filter(source):
             return plain(uniform(form_of(source), "filter()"), "filter()")
+        case _ if not hasattr(node, "source"):
+            raise SignalError(f"signals are made by db.signal() and viewlet.signals.source(), not of {described(node)}")
         case _:
             return uniform(form_of(node.source), _METHODS.get(type(node), type(node).__name__.lower()) + "()")
 

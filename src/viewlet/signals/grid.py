@@ -26,6 +26,7 @@ import numpy as np
 
 from viewlet.signals import grid_kernels
 from viewlet.signals.errors import SignalError
+from viewlet.visible import described
 
 Array = Any
 """A NumPy array."""
@@ -67,7 +68,8 @@ def bounded(ticks: Fraction, what: str) -> Fraction:
 
 def _ticks_of(duration: Duration, ticks: int | None, what: str) -> Fraction:
     if isinstance(duration, bool) or not isinstance(duration, str | int | np.integer | timedelta | Fraction):
-        raise SignalError(f"{what} is text such as '100ms', a timedelta or a whole number of ticks, not {duration!r}")
+        given = described(duration)
+        raise SignalError(f"{what} is text such as '100ms', a timedelta or a whole number of ticks, not {given}")
     if isinstance(duration, int | np.integer | Fraction):
         return Fraction(duration) if isinstance(duration, Fraction) else Fraction(int(duration))
     if ticks is None:
@@ -77,7 +79,7 @@ def _ticks_of(duration: Duration, ticks: int | None, what: str) -> Fraction:
         return Fraction(microseconds, 10**6) * ticks
     found = _DURATION.fullmatch(duration)
     if found is None or found[2] not in _UNITS:
-        raise SignalError(f"{what}: {duration!r} is not a number with one of the units {', '.join(_UNITS)}")
+        raise SignalError(f"{what}: {described(duration)} is not a number with one of the units {', '.join(_UNITS)}")
     return Fraction(found[1]) * _UNITS[found[2]] * ticks
 
 
@@ -85,14 +87,14 @@ def whole_ticks(duration: Duration, ticks: int | None, what: str) -> int:
     """A duration that has to be a whole number of ticks."""
     found = ticks_of(duration, ticks, what)
     if found.denominator != 1:
-        raise SignalError(f"{what}: {duration!r} is not a whole number of ticks of the time column")
+        raise SignalError(f"{what}: {described(duration)} is not a whole number of ticks of the time column")
     return int(found)
 
 
 def ticks_in(unit: str) -> int:
     """How many ticks of a unit there are in a second."""
-    if unit not in ("s", "ms", "us", "ns"):
-        raise SignalError(f"unit is 's', 'ms', 'us' or 'ns', not {unit!r}")
+    if not isinstance(unit, str) or unit not in ("s", "ms", "us", "ns"):
+        raise SignalError(f"unit is 's', 'ms', 'us' or 'ns', not {described(unit)}")
     return int(1 / _UNITS[unit])
 
 
@@ -104,6 +106,10 @@ class Grid:
     offset: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
+        for given in (self.period, self.offset):
+            if not isinstance(given, int | Fraction):
+                raise SignalError(f"a grid has a period and an offset of ticks, not {described(given)}")
+            bounded(Fraction(given), "a grid")
         if self.period < 1:
             raise SignalError(f"a period of {float(self.period):g} ticks is less than the time column can tell apart")
         object.__setattr__(self, "offset", self.offset % self.period)

@@ -21,6 +21,7 @@ import numpy as np
 from viewlet.signals import nodes
 from viewlet.signals.errors import MissingFunctionError, SignalError
 from viewlet.signals.grid import Grid
+from viewlet.visible import described
 
 _FRACTION = re.compile(r"-?\d{1,1000}(/\d{1,1000})?")
 """As Python prints it: a power of ten could take for ever."""
@@ -140,7 +141,7 @@ def _name_of(function: object, what: str) -> str:
     full = f"{module}:{name}"
     if not callable(function) or module is None or name is None or _found(full) is not function:
         raise SignalError(
-            f"{what} takes a function that can be imported by its name, not {function!r}: define it with def "
+            f"{what} takes a function that can be imported by its name, not {described(function)}: define it with def "
             "at the top of a module"
         )
     return full

@@ -22,6 +22,7 @@ from viewlet.signals.order import comes_in_order, key_places, key_range
 from viewlet.signals.program import Program, samples_events
 from viewlet.signals.rows import all_finite, arrow_times, arrow_values, times_of, value_columns
 from viewlet.signals.state import NEVER
+from viewlet.visible import described
 
 CHUNK = 1 << 16
 """Events that run together: what is between operators then stays in the cache."""
@@ -401,7 +402,8 @@ def _table(source: Source, history: Any, sources: int) -> Any:
     elif isinstance(history, pa.RecordBatch):
         history = pa.Table.from_batches([history])
     if not isinstance(history, pa.Table):
-        raise SignalError(f"run() takes a table (Arrow, pandas, Polars, a handle) or an array, not {history!r:.60}")
+        given = described(history, 60)
+        raise SignalError(f"run() takes a table (Arrow, pandas, Polars, a handle) or an array, not {given}")
     return history
 
 

@@ -15,6 +15,7 @@ from viewlet.errors import SchemaError, UnsupportedError
 from viewlet.rings import DOUBLE_RING, INTEGER_RING, Dyadic, Lift, ProductRing
 from viewlet.types import Column, SqlType
 from viewlet.viewtree.tree_state import RowReader
+from viewlet.visible import described
 
 FUNCTIONS = ("count", "sum", "avg")
 
@@ -23,10 +24,10 @@ def aggregate_rows(
     result: RowReader, variables: Sequence[str], columns: Sequence[Column], function: str, of: Sequence[str]
 ) -> object:
     """COUNT, SUM or AVG of the product of some columns; `variables` are those of the columns, in their order."""
-    name = function.lower() if isinstance(function, str) else function
+    name = function.lower() if isinstance(function, str) else ""
     if name not in FUNCTIONS:
         hint = f"use one of {', '.join(FUNCTIONS)}; an ordinary view over the same join has all others"
-        raise UnsupportedError(f"aggregate({function!r}) of a FACTORIZED view", hint, "engine")
+        raise UnsupportedError(f"aggregate({described(function)}) of a FACTORIZED view", hint, "engine")
     if name == "count" and not of:
         return result.count
     chosen = [_column(columns, each) for each in of]

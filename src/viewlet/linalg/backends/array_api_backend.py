@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from viewlet.linalg.backends.contract import Progress, Recorder, Thin
-from viewlet.linalg.errors import MatrixDataError
+from viewlet.linalg.errors import MatrixDataError, ProgramError
+from viewlet.linalg.inputs import number_type
 from viewlet.linalg.machine import NOMINAL, Machine, fastest
 from viewlet.linalg.values import Units, checked_matrix
+from viewlet.visible import described
 
 BLOCK = 1 << 22
 """Entries of the product U V' that are formed at a time."""
@@ -36,8 +38,10 @@ class ArrayApiBackend:
 
     def __init__(self, namespace: Any, dtype: Any = np.float64) -> None:
         self._xp = namespace
-        self.dtype = np.dtype(dtype)
-        self._kind = getattr(namespace, self.dtype.name)
+        self.dtype = number_type(dtype)
+        self._kind = getattr(namespace, self.dtype.name, None)
+        if self._kind is None:
+            raise ProgramError(f"{described(namespace)} is no namespace of arrays that has the type {self.dtype}")
         self._machine: Machine | None = None
 
     def machine(self) -> Machine:
