@@ -21,7 +21,7 @@ NOT_RUNNING = "none: the query is not declared as a view"
 
 def explain_view(database: Database, view: MaintainedView, stage: str | None, format: str = "text") -> str:
     """One stage of a view, or without `stage` the ones that say what it is and how it is maintained."""
-    _check_stage(stage)
+    _check_types(stage, format)
     engine = view.engine
     own = engine.stages(format)
     if stage is not None and stage.lower() in own:
@@ -53,13 +53,15 @@ def _subject(database: Database, declared: Declaration, engine: str, format: str
     return Subject(declared, plan, flat, tables, host.measure, engine, format)
 
 
-def _check_stage(stage: object) -> None:
+def _check_types(stage: object, format: object = "text") -> None:
     if stage is not None and not isinstance(stage, str):
         raise SqlError(f"a stage to explain is a string, not {described(stage)}")
+    if not isinstance(format, str):
+        raise SqlError(f"explain() writes {' or '.join(FORMATS)}, not {described(format)}")
 
 
 def _explain(subject: Subject, stage: str | None) -> str:
-    _check_stage(stage)
+    _check_types(stage)
     _check_format(subject.format, stage)
     kind = kind_of(subject.over_tables)
     stages = kind.stages(subject)
@@ -70,8 +72,8 @@ def _explain(subject: Subject, stage: str | None) -> str:
 
 
 def _check_format(format: str, stage: str | None) -> None:
-    if not isinstance(format, str) or format not in FORMATS:
-        raise SqlError(f"explain() writes {' or '.join(FORMATS)}, not {described(format)}")
+    if format not in FORMATS:
+        raise SqlError(f"explain() writes {' or '.join(FORMATS)}, not {format!r}")
     if format == "svg" and (stage is None or stage.lower() != DRAWN):
         raise SqlError(f"only the stage {DRAWN!r} has a picture: explain(name, stage={DRAWN!r}, format='svg')")
 

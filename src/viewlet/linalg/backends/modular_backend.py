@@ -15,6 +15,7 @@ from viewlet.linalg.backends.contract import Thin
 from viewlet.linalg.backends.numpy_backend import Floats, NumpyBackend
 from viewlet.linalg.errors import MatrixDataError, ProgramError
 from viewlet.linalg.values import Units, checked_matrix
+from viewlet.visible import described
 
 LARGEST = 1 << 26
 """The largest modulus: the product of two numbers is exact."""
@@ -34,7 +35,7 @@ class ModularBackend(NumpyBackend):
 
     def __init__(self, modulus: int = PRIME) -> None:
         if isinstance(modulus, bool) or not isinstance(modulus, int) or not 2 <= modulus <= LARGEST:
-            raise ProgramError(f"a modulus is a whole number from 2 to {LARGEST}, not {modulus!r}")
+            raise ProgramError(f"a modulus is a whole number from 2 to {LARGEST}, not {described(modulus)}")
         super().__init__(np.float64)
         self.modulus = modulus
         self._terms = max(1, (1 << 53) // (modulus * modulus))
