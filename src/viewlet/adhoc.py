@@ -84,6 +84,8 @@ def translate_error(error: Exception, sql: str, missing: Callable[[str], Viewlet
     unknown = _MISSING_TABLE.search(message)
     if unknown is not None:
         return missing(unknown[1])
+    if "Values were not provided" in message:
+        return SqlError("the statement has parameters: execute(sql, parameters) takes their values", sql)
     place = _PLACE.search(message)
     fragment = place[1][len(place[2]) :][: len(place[3])] if place is not None else ""
     problem = _KIND.sub("", message[: place.start()] if place is not None else message).strip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import starmap
 from threading import TIMEOUT_MAX
@@ -406,15 +406,22 @@ class Connection:
 
     # -- SQL --------------------------------------------------------------------------------------------------------
 
-    def execute(self, sql: str) -> Any:
+    def execute(self, sql: str, parameters: Sequence[object] | Mapping[str, object] | None = None) -> Any:
         """Runs SQL statements separated by semicolons; returns the answer of the last one.
 
         A SELECT answers with a pyarrow Table, EXPLAIN with a table of lines, a statement that changes rows with their
-        number, and a declaration with None.
+        number, and a declaration with None. `parameters` are the values of `?` or `$1` in the text, or a mapping with
+        those of `$name` and `:name`.
         """
         if not isinstance(sql, str):
             raise SqlError(f"execute() takes SQL as a string, not {type(sql).__name__}")
-        return self._statements.run(sql)
+        return self._statements.run(sql) if parameters is None else self._statements.run_with(sql, parameters)
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
+        """Runs an INSERT INTO ... VALUES (?, ...) for many rows, as one batch; returns their number."""
+        if not isinstance(sql, str):
+            raise SqlError(f"executemany() takes SQL as a string, not {type(sql).__name__}")
+        return self._statements.insert_many(sql, rows)
 
 
 def defined_aggregate(name: str, aggregate: object) -> Aggregate:

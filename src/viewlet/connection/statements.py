@@ -12,13 +12,14 @@ from viewlet.connection.explain import explain_query, explain_view
 from viewlet.connection.session import Session
 from viewlet.engine.declaration import declaration
 from viewlet.engine.kinds import kind_defined_by
-from viewlet.errors import SchemaError, SqlError, ViewletError
+from viewlet.errors import DataError, SchemaError, SqlError, UnsupportedError, ViewletError
 from viewlet.hosts.catalogue import LostView, unreadable_stream
 from viewlet.runtime.garbage import collecting_afterwards
 from viewlet.types import TableKind
 
 if TYPE_CHECKING:
     from viewlet.sql import CreateTable, CreateView, Drop, Explain, Modify, Select, Statement
+    from viewlet.sql.parameters import InsertedRow, Parameters
 
 Elsewhere = Callable[[str, Sequence[str], Database, Callable[[Any], Any]], Any]
 """Answers a query over tables and views; None leaves it to DuckDB, whose answer over given tables it may ask for."""
@@ -54,6 +55,55 @@ class StatementRunner:
                 except RecursionError:
                     raise raw.source.error("nested too deeply for the stack of the calling thread") from None
         return answer
+
+    def run_with(self, sql: str, parameters: Parameters) -> Any:
+        """Like `run`, for a text with parameters; a row of parameters is inserted as `Connection.insert` does."""
+        from viewlet.sql.parameters import template
+
+        found = template(sql, isinstance(parameters, Mapping))
+        if found.row is not None:
+            values = found.values(parameters)
+            if self._inserts(found.row, [values]):
+                return 1
+        return self.run(found.filled(parameters))
+
+    def insert_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
+        """Inserts rows of parameters, as one batch."""
+        from viewlet.sql.parameters import template
+
+        found = template(sql, False)
+        if found.row is None:
+            raise UnsupportedError(
+                "this statement in executemany()", "it takes INSERT INTO ... VALUES (?, ...)", sql=sql
+            )
+        every = [found.values(row) for row in rows]
+        if not self._inserts(found.row, every):
+            self.run(found.row.statement(every))
+        return len(every)
+
+    def _inserts(self, row: InsertedRow, values: Sequence[Sequence[object]]) -> bool:
+        """Inserts rows without SQL; False if they need the casts of an INSERT, or its errors."""
+        with self._session.open() as database:
+            table = database.tables.get(row.table)
+            if table is None:
+                return False
+            names = table.schema.column_names
+            if row.columns is None or row.columns == names:
+                rows: Sequence[Any] = values
+            elif set(names).issuperset(row.columns) and len(set(row.columns)) == len(row.columns):
+                at = [row.columns.index(name) if name in row.columns else None for name in names]
+                rows = [[None if i is None else given[i] for i in at] for given in values]
+            else:
+                return False
+            if any(len(each) != len(names) for each in rows):
+                return False
+            try:
+                change = database.change_of(table, [tuple(each) for each in rows], 1, encoded=False)
+            except DataError:
+                return False
+            database.host.expect({table.schema.name: len(rows)})
+            self._session.commit({table.schema.name: change})
+            return True
 
     def close(self) -> None:
         self._arrow.clear()
