@@ -100,7 +100,7 @@ class ColumnChange(Change):
     the columns that views read need be there; the others are NULL in `rows()`. Rows may repeat.
     """
 
-    __slots__ = ("__weakref__", "_rows", "dictionary", "multiplicity", "table", "texts", "words")
+    __slots__ = ("__weakref__", "_rows", "dictionary", "is_net", "multiplicity", "table", "texts", "words")
 
     def __init__(
         self,
@@ -116,6 +116,8 @@ class ColumnChange(Change):
         self.table = table
         self.dictionary = dictionary
         self._rows: Changes | None = None
+        self.is_net = False
+        """Whether it is known that no row occurs twice."""
         dictionary.add_change(self)
 
     def rows(self) -> Changes:

@@ -89,6 +89,42 @@ def net_rows(columns: Sequence[Column], multiplicity: Column) -> tuple[Column, C
     return rows[order], weights[order]
 
 
+def repeated_rows(columns: Sequence[Column]) -> Column:
+    """The numbers of the rows that occur more than once; nearly none of them if these are columns of a key."""
+    rows = len(columns[0])
+    words = [np.ascontiguousarray(column).view(np.int64) for column in columns]
+    table = np.zeros(1 << (2 * rows).bit_length(), np.uint64)
+    flags = np.zeros(rows, np.bool_)
+    _mark_repeated(bundle(words), len(words), table, flags)
+    return np.flatnonzero(flags)
+
+
+@entry
+def _mark_repeated(state: Any, width: Any, table: Any, flags: Any) -> None:
+    mask = np.uint64(table.shape[0] - 1)
+    for row in range(flags.shape[0]):
+        h = _START
+        for j in range(width):
+            h = mix(h, numbers(state, j)[row])
+        h = settle(h)
+        i = h & mask
+        while True:
+            entry = table[i]
+            if entry == 0:
+                table[i] = (h << _SHIFT) | np.uint64(row + 1)
+                break
+            if entry >> _SHIFT == h:
+                known = np.int64(entry & _LOW) - 1
+                same = True
+                for j in range(width):
+                    column = numbers(state, j)
+                    same = same and column[row] == column[known]
+                if same:
+                    flags[row] = flags[known] = True
+                    break
+            i = (i + _ONE) & mask
+
+
 @compiled
 def _expected(rows: Any, distinct: Any, of: Any) -> Any:
     """How many of `of` rows are distinct if `distinct` of the first `rows` were: each value as likely as any other.

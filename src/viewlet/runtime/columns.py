@@ -64,13 +64,23 @@ def to_columns(
 
 def net_columns(parts: Sequence[ColumnChange]) -> ColumnChange:
     """Changes of one table with the same columns as one: equal rows are merged, and those that cancel out left out."""
-    from viewlet.runtime.batches import net_rows
+    from viewlet.runtime.batches import net_rows, repeated_rows
 
     whole = parts[0] if len(parts) == 1 else _joined(parts)
-    rows, multiplicity = net_rows(whole.identities(), whole.multiplicity)
-    if len(rows) == len(whole):
-        return whole
-    return whole.at(rows, multiplicity)
+    names = whole.table.column_names
+    key = [whole.words[names.index(name)] for name in whole.table.primary_key]
+    some = repeated_rows(key) if key else np.arange(len(whole))
+    if len(some):
+        part = whole.at(some, whole.multiplicity[some]) if key else whole
+        kept, weights = net_rows(part.identities(), part.multiplicity)
+        if len(kept) < len(some):
+            multiplicity = whole.multiplicity.copy()
+            multiplicity[some] = 0
+            multiplicity[some[kept]] = weights
+            rows = np.flatnonzero(multiplicity)
+            whole = whole.at(rows, multiplicity[rows])
+    whole.is_net = True
+    return whole
 
 
 def _joined(parts: Sequence[ColumnChange]) -> ColumnChange:

@@ -127,6 +127,14 @@ def bundle(arrays: Sequence[Any]) -> Any:
     return table
 
 
+def bundle_lines(matrix: Any) -> Any:
+    """The state over the lines of a matrix of 64-bit words; valid as long as it does not move."""
+    table = np.empty((len(matrix), _ENTRY), np.int64)
+    table[:, 0] = matrix.ctypes.data + np.arange(len(matrix)) * matrix.strides[0]
+    table[:, 1] = matrix.shape[1]
+    return table.reshape(-1)
+
+
 def put(state: Any, i: int, array: Any) -> None:
     """Makes array i of the state another one, or the same one at another place."""
     state[_ENTRY * i] = array.ctypes.data

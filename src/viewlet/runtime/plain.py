@@ -79,6 +79,11 @@ def bundle(arrays: Sequence[Any]) -> Any:
     return list(arrays)
 
 
+def bundle_lines(matrix: Any) -> Any:
+    """The state over the lines of a matrix."""
+    return list(matrix)
+
+
 def put(state: Any, i: int, array: Any) -> None:
     """Makes array i of the state another one."""
     state[i] = array

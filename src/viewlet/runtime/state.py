@@ -14,6 +14,7 @@ from viewlet.runtime.jit import ENABLED
 
 _chosen: Any = import_module("viewlet.runtime.intrinsics" if ENABLED else "viewlet.runtime.plain")
 bundle = _chosen.bundle
+bundle_lines = _chosen.bundle_lines
 put = _chosen.put
 call_back = _chosen.call_back
 words = _chosen.words

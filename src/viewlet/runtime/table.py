@@ -22,6 +22,7 @@ from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Image, Layout
 from viewlet.runtime.jit import ENABLED
 from viewlet.runtime.probe import SIZE
+from viewlet.runtime.state import bundle, bundle_lines
 from viewlet.runtime.table_rows import (
     APPLIED,
     FREED,
@@ -37,6 +38,8 @@ from viewlet.runtime.text_heap import TextHeap
 from viewlet.types import Row, Table
 
 MOST_ROWS = 2**62
+_MANY_ROWS = 2_000
+"""Rows from which copying the columns of a batch to one place is more work than finding them in several."""
 _FEW_BYTES = 1 << 20
 """Bytes of strings that are gone for which nothing is moved."""
 Words = Any
@@ -45,12 +48,14 @@ Undo = tuple[Image, Words]
 
 @dataclass(frozen=True, slots=True)
 class RowBatch:
-    """The change of a table as its store takes it: a line of words per column, and multiplicities.
+    """The change of a table as its store takes it: columns of words, and multiplicities.
 
     A row that is deleted occurs once.
     """
 
-    words: Words
+    columns: Sequence[Words] | Words
+    words: Any
+    """The columns as kernels take them."""
     weights: Words
     deletes: bool
     """Whether any multiplicity is negative."""
@@ -103,7 +108,7 @@ class FlatTable:
             words, values = rows.columns(self.schema, self._coded, self.dictionary), list(rows.rows())
             texts: dict[int, Any] = {i: [row[i] for row in values] for i in self._texts}
         else:
-            if len(columns) > 1 and columns.multiplicity.min() < 0:
+            if len(columns) > 1 and not columns.is_net and columns.multiplicity.min() < 0:
                 columns = net_columns((columns,))
             words = columns
             texts = {i: columns.texts[i] if i in columns.texts else self._decoded(columns, i) for i in self._texts}
@@ -123,7 +128,11 @@ class FlatTable:
             else:
                 line = words[i].view(np.int64) if i in self._floats else words[i]
             lines.append(line)
-        return RowBatch(np.concatenate(lines).reshape(len(lines), len(weights)), weights, deletes, end)
+        if len(weights) >= _MANY_ROWS:
+            columns = [np.ascontiguousarray(line) for line in lines]
+            return RowBatch(columns, bundle(columns), weights, deletes, end)
+        matrix = np.concatenate(lines).reshape(len(lines), len(weights))
+        return RowBatch(matrix, bundle_lines(matrix), weights, deletes, end)
 
     def _decoded(self, change: ColumnChange, position: int) -> list[str | None]:
         return [self.dictionary.text(code) for code in change.words[position].tolist()]
@@ -141,9 +150,11 @@ class FlatTable:
         """The number of the first row that is deleted more often than it is there; -1 if there is none."""
         if not batch.deletes:
             return -1
-        store = self._store
+        store, width = self._store, len(self.order)
         heap = self._heap.bytes
-        return int(first_absent(store.pool, store.index, batch.words, batch.weights, self._arity, self._is_text, heap))
+        return int(
+            first_absent(store.pool, store.index, batch.words, batch.weights, width, self._arity, self._is_text, heap)
+        )
 
     def first_duplicate(self, batch: RowBatch) -> int:
         """The number of the first row whose primary key would be there twice; -1 if there is none."""
@@ -159,7 +170,7 @@ class FlatTable:
 
     def row(self, batch: RowBatch, row: int) -> Row:
         """A row of a batch as values, for a message."""
-        words = {position: batch.words[line, row : row + 1] for line, position in enumerate(self.order)}
+        words = {position: batch.columns[line][row : row + 1] for line, position in enumerate(self.order)}
         return next(iter(self._change(words, np.ones(1, np.int64)).rows()))
 
     def count(self, batch: RowBatch, row: int) -> int:
@@ -192,8 +203,8 @@ class FlatTable:
     def _add(self, batch: RowBatch, sign: int) -> None:
         store = self._store
         add_rows(
-            store.pool, store.index, store.meta, store.live, batch.words, batch.weights, sign, self._arity,
-            self._is_text, batch.texts_end, self._notes,
+            store.pool, store.index, store.meta, store.live, batch.words, batch.weights, sign, len(self.order),
+            self._arity, self._is_text, batch.texts_end, self._notes,
         )  # fmt: skip
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -216,7 +227,7 @@ class FlatTable:
             type, values = self.schema.columns[position].type, [key[line] for key in keys]
             words[line] = encode_words(type, values, self.dictionary).view(np.int64)
         slots = np.empty(len(keys), np.int64)
-        find_keys(self._store.pool, self._store.index, words, self._arity, slots)
+        find_keys(self._store.pool, self._store.index, bundle_lines(words), self._arity, slots)
         return self._columns_at(np.unique(slots[slots >= 0]))
 
     def _columns_at(self, slots: Words) -> ColumnChange:

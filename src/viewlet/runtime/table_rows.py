@@ -1,8 +1,8 @@
 """Operations on the flat store of a base table, a batch of rows at a time.
 
-A batch is a matrix of words, one line per column in the order in which the store holds them, and an array of
-multiplicities. With a primary key, the words of the key are the key of the store and the others its payload, and each
-row is there once. Without one, whole rows are keys and the payload is a count. Words of the payload may stand for
+A batch is `width` columns of words (`viewlet.runtime.state`) in the order in which the store holds them, and an array
+of multiplicities. With a primary key, the words of the key are the key of the store and the others its payload, and
+each row is there once. Without one, whole rows are keys and the payload is a count. Words of the payload may stand for
 strings (`viewlet.runtime.text_heap`).
 
 Checks only read, and return the number of the first row that breaks a rule, or -1. They expect that a row which a batch
@@ -18,6 +18,7 @@ import numpy as np
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.jit import compiled, entry
 from viewlet.runtime.probe import ALIVE, FREE, SIZE, displace, mix, place, position_of, settle, take_slot
+from viewlet.runtime.state import numbers
 from viewlet.runtime.text_heap import LENGTH_BITS, same_text, text_length
 from viewlet.runtime.vectors import expect
 
@@ -40,7 +41,7 @@ def _hash(rows: Any, row: Any, arity: Any) -> Any:
     """The hash of the key of a row, the same as that of its place in the store."""
     h = _SEED
     for j in range(arity):
-        h = mix(h, rows[j, row])
+        h = mix(h, numbers(rows, j)[row])
     return settle(h)
 
 
@@ -57,29 +58,30 @@ def _find(pool: Any, index: Any, h: Any, rows: Any, row: Any, arity: Any) -> Any
             slot = np.int64(entry & _LOW) - 1
             same = True
             for j in range(arity):
-                same = same and pool[slot, j] == rows[j, row]
+                same = same and pool[slot, j] == numbers(rows, j)[row]
             if same:
                 return slot
         i = (i + _ONE) & mask
 
 
 @compiled
-def _announce(index: Any, rows: Any, row: Any, arity: Any) -> None:
-    """Has the entry of a row that will be looked up soon fetched from memory."""
-    if row < rows.shape[1]:
+def _announce(index: Any, rows: Any, row: Any, count: Any, arity: Any) -> None:
+    """Has the entry of a row that will be looked up soon, if there are as many, fetched from memory."""
+    if row < count:
         expect(index, np.int64(_hash(rows, row, arity) & np.uint64(index.shape[0] - 1)))
 
 
 @compiled
-def _count(pool: Any, slot: Any, rows: Any, row: Any, arity: Any, is_text: Any, heap: Any) -> Any:
+def _count(pool: Any, slot: Any, rows: Any, row: Any, width: Any, arity: Any, is_text: Any, heap: Any) -> Any:
     """How often a row is there, if its key is at a slot."""
     if slot < 0:
         return np.int64(0)
-    width = rows.shape[0]
     if pool.shape[1] > width:
         return pool[slot, width]
     for j in range(arity, width):
-        if pool[slot, j] != rows[j, row] and not (is_text[j] and same_text(heap, pool[slot, j], rows[j, row])):
+        if pool[slot, j] != numbers(rows, j)[row] and not (
+            is_text[j] and same_text(heap, pool[slot, j], numbers(rows, j)[row])
+        ):
             return np.int64(0)
     return np.int64(1)
 
@@ -94,13 +96,15 @@ def _remove(pool: Any, index: Any, meta: Any, live: Any, h: Any, slot: Any) -> N
 
 
 @entry
-def first_absent(pool: Any, index: Any, rows: Any, weights: Any, arity: Any, is_text: Any, heap: Any) -> Any:
+def first_absent(
+    pool: Any, index: Any, rows: Any, weights: Any, width: Any, arity: Any, is_text: Any, heap: Any
+) -> Any:
     """The first row that would be there less often than never."""
     for row in range(weights.shape[0]):
-        _announce(index, rows, row + AHEAD, arity)
+        _announce(index, rows, row + AHEAD, weights.shape[0], arity)
         if weights[row] < 0:
             slot = _find(pool, index, _hash(rows, row, arity), rows, row, arity)
-            if _count(pool, slot, rows, row, arity, is_text, heap) + weights[row] < 0:
+            if _count(pool, slot, rows, row, width, arity, is_text, heap) + weights[row] < 0:
                 return row
     return -1
 
@@ -115,8 +119,8 @@ def first_duplicate(
     """
     mask = np.uint64(table.shape[0] - 1)
     for row in range(weights.shape[0]):
-        _announce(index, rows, row + AHEAD, arity)
-        _announce(table, rows, row + AHEAD, arity)
+        _announce(index, rows, row + AHEAD, weights.shape[0], arity)
+        _announce(table, rows, row + AHEAD, weights.shape[0], arity)
         h = _hash(rows, row, arity)
         i = h & mask
         group = np.int64(-1)
@@ -130,7 +134,7 @@ def first_duplicate(
                 other = np.int64(entry & _LOW) - 1
                 same = True
                 for j in range(arity):
-                    same = same and rows[j, other] == rows[j, row]
+                    same = same and numbers(rows, j)[other] == numbers(rows, j)[row]
                 if same:
                     group = other
             i = (i + _ONE) & mask
@@ -144,21 +148,21 @@ def first_duplicate(
 
 @entry
 def add_rows(
-    pool: Any, index: Any, meta: Any, live: Any, rows: Any, weights: Any, sign: Any, arity: Any,
+    pool: Any, index: Any, meta: Any, live: Any, rows: Any, weights: Any, sign: Any, width: Any, arity: Any,
     is_text: Any, texts_end: Any, notes: Any,
 ) -> None:  # fmt: skip
     """Adds a batch that has been checked, times a sign, to a store with room for it; keeps the notes."""
-    width, total = rows.shape[0], 0
+    total = 0
     if pool.shape[1] > width:
         for row in range(weights.shape[0]):
-            _announce(index, rows, row + AHEAD, arity)
+            _announce(index, rows, row + AHEAD, weights.shape[0], arity)
             weight = sign * weights[row]
             h = _hash(rows, row, arity)
             slot = _find(pool, index, h, rows, row, arity)
             if slot < 0:
                 slot = take_slot(pool, meta, live)
                 for j in range(width):
-                    pool[slot, j] = rows[j, row]
+                    pool[slot, j] = numbers(rows, j)[row]
                 place(index, h, slot)
             pool[slot, width] += weight
             if pool[slot, width] == 0:
@@ -175,11 +179,11 @@ def add_rows(
                 _remove(pool, index, meta, live, h, slot)
                 total -= 1
         for row in range(weights.shape[0]):
-            _announce(index, rows, row + AHEAD, arity)
+            _announce(index, rows, row + AHEAD, weights.shape[0], arity)
             if sign * weights[row] > 0:
                 slot = take_slot(pool, meta, live)
                 for j in range(width):
-                    pool[slot, j] = rows[j, row]
+                    pool[slot, j] = numbers(rows, j)[row]
                 place(index, _hash(rows, row, arity), slot)
                 total += 1
     notes[TOTAL] += total

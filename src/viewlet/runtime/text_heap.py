@@ -17,6 +17,7 @@ import numpy as np
 
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.jit import compiled, entry
+from viewlet.runtime.memory import HEAP
 
 LENGTH_BITS = 25
 LONGEST = (1 << LENGTH_BITS) - 1
@@ -32,7 +33,7 @@ class TextHeap:
     """Bytes of strings; who uses it knows how many of them are in use."""
 
     def __init__(self) -> None:
-        self.bytes = np.empty(_FIRST_BYTES, np.uint8)
+        self.bytes = np.zeros(_FIRST_BYTES, np.uint8)
 
     def write(self, texts: Texts, at: int) -> tuple[Any, int]:
         """Puts strings behind the bytes in use, which end at `at`: their words, and where they end.
@@ -79,9 +80,7 @@ class TextHeap:
     def reserve(self, size: int) -> None:
         """Makes room for so many bytes in all."""
         if size > len(self.bytes):
-            grown = np.empty(max(size, len(self.bytes) * 5 // 4), np.uint8)
-            grown[: len(self.bytes)] = self.bytes
-            self.bytes = grown
+            self.bytes = HEAP.grown("texts", self.bytes, max(size, len(self.bytes) * 5 // 4))
 
     def arrow(self, words: Any) -> Any:
         """The strings of words as an Arrow array."""
