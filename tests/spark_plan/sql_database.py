@@ -34,6 +34,11 @@ class Database:
     tables: dict[str, Table]
     state: State
 
+    @property
+    def kept(self) -> dict[str, Table]:
+        """The tables as those that keep their rows, and check their keys."""
+        return {name: replace(table, kind=TableKind.TABLE) for name, table in self.tables.items()}
+
     @staticmethod
     def of(declarations: Mapping[str, str], batches: Sequence[Batch]) -> Database:
         tables = {name: replace(table, kind=TableKind.STREAM) for name, table in schemas(declarations).items()}

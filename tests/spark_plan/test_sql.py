@@ -59,9 +59,9 @@ def test_warehouse(query: NamedQuery) -> None:
 def test_rows_add_up_to_the_groups() -> None:
     """What is listed of one table, row by row, is what a view holds once equal keys are added up."""
     database, ask = benchmark(warehouse)
-    found = 0
+    found = joined = 0
     for view in (view for query in tpch.QUERIES for view in database.views(query)):
-        rows = rows_sql(view, database.tables, "duckdb", lambda name: name)
+        rows = rows_sql(view, database.kept, "duckdb", lambda name: name)
         if rows is None:
             continue
         found, width, total = found + 1, len(view.keys), Contents()
@@ -70,8 +70,36 @@ def test_rows_add_up_to_the_groups() -> None:
             total[key] = tuple(map(add, total.get(key, (0,) * len(added)), added))
         expected = database.contents(view)
         assert {key: numbers for key, numbers in total.items() if any(numbers)} == expected, rows.sql
-        assert len(list(ask(rows.keys))) == len(list(ask(rows.sql)))
+        assert len(list(ask(rows.sql_of_keys))) == len(list(ask(rows.sql)))
+        if rows.is_unique:
+            joined += "JOIN" in rows.source
+            contents = [(tuple(row[:width]), tuple(map(number, row[width:]))) for row in ask(rows.sql_of_contents)]
+            assert len(contents) == len(expected)
+            assert dict(contents) == expected, rows.sql_of_contents
     assert found > 20
+    assert joined > 5
+
+
+def test_rows_are_unique_where_primary_keys_say_so() -> None:
+    declared = {
+        "s": "CREATE TABLE s (k BIGINT, p BIGINT NOT NULL, x BIGINT NOT NULL, PRIMARY KEY (k, p))",
+        "t": "CREATE TABLE t (p BIGINT PRIMARY KEY, g BIGINT NOT NULL)",
+        "u": "CREATE TABLE u (k BIGINT PRIMARY KEY, x BIGINT NOT NULL)",
+    }
+    database, _ = loaded(declared, [])
+    for sql, is_unique in {
+        "SELECT k, p, SUM(x) FROM s GROUP BY k, p": True,
+        "SELECT k, SUM(x) FROM s GROUP BY k": False,
+        "SELECT k, p, g, SUM(x) FROM s JOIN t USING (p) GROUP BY k, p, g": True,
+        "SELECT k, p, SUM(x) FROM s JOIN t USING (p) GROUP BY k, p": True,
+        "SELECT p, g, SUM(x) FROM s JOIN t USING (p) GROUP BY p, g": None,
+        "SELECT k, t.p, SUM(x) FROM s JOIN t ON s.x = t.g GROUP BY k, t.p": None,
+        "SELECT k, SUM(x) FROM u GROUP BY k": False,
+    }.items():
+        view = database.program(NamedQuery("v", sql), "higher-order").views[0]
+        tables = database.kept | {"u": database.tables["u"]}  # a stream, which may have a key twice
+        rows = rows_sql(view, tables, "spark", lambda name: name)
+        assert (None if rows is None else rows.is_unique) == is_unique, sql
 
 
 def test_what_is_not_listed_row_by_row() -> None:

@@ -57,10 +57,12 @@ from viewlet.sqlgen.relations import Block, CommonTable, CommonTables, OuterBind
 from viewlet.sqlgen.scalars import term_of
 from viewlet.sqlgen.terms import Term, constant_term, equality, word
 from viewlet.triggers.program import ProgramLayer, ViewDefinition
-from viewlet.types import Column, Kind, Table
+from viewlet.types import Column, Kind, Table, TableKind
 
 Factors = tuple[Expr, ...]
 MINUS = neg(ONE)
+ONE_OF_ROW = "CAST(1 AS BIGINT)"
+"""What a row adds to the number of rows."""
 
 
 def definition_sql(
@@ -88,32 +90,95 @@ def definition_sql(
 
 @dataclass(frozen=True, slots=True)
 class RowsQuery:
-    """The rows that the groups of a view are made of, with what each adds to the fields."""
+    """The rows that the groups of a view are made of: their keys, and what each row adds to the fields."""
 
-    sql: str
-    keys: str
-    """Their keys alone, as a SELECT of columns k0, k1, ..."""
+    keys: tuple[str, ...]
+    fields: tuple[str, ...]
+    source: str
+    """FROM ..."""
+    where: tuple[str, ...]
+    is_unique: bool
+    """No two rows have the same keys."""
+
+    @property
+    def sql(self) -> str:
+        return self._select(self.columns, self.where)
+
+    @property
+    def sql_of_keys(self) -> str:
+        """Their keys alone, as a SELECT of columns k0, k1, ..."""
+        return self._select(self.columns[: len(self.keys)], self.where)
+
+    @property
+    def sql_of_contents(self) -> str:
+        """Those that a view has, if they are unique."""
+        return self._select(self.columns, self.conditions)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        keys = (f"{text} AS k{i}" for i, text in enumerate(self.keys))
+        return (*keys, *(f"{text} AS f{i}" for i, text in enumerate(self.fields)))
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Those of rows with a field that is not zero."""
+        if ONE_OF_ROW in self.fields:
+            return self.where
+        return (*self.where, f"({' OR '.join(f'{text} <> 0' for text in self.fields)})")
+
+    def _select(self, columns: Sequence[str], conditions: Sequence[str]) -> str:
+        where = f"\nWHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"SELECT {', '.join(columns)}\n{self.source}{where}"
 
 
 def rows_sql(
     view: ViewDefinition, tables: Mapping[str, Table], dialect: str, source: Callable[[str], str]
 ) -> RowsQuery | None:
-    """The contents of a view before equal keys are added up; None unless it adds up rows of one table.
+    """The contents of a view before equal keys are added up.
 
-    No sum of them overflows. Rows whose fields are all zero may be among them.
+    None unless it adds up rows of one table, or of a join of tables with a row per key of the view. No sum of them
+    overflows. Rows whose fields are all zero may be among them.
     """
-    read = [sum(isinstance(node, Rel) for node in walk(field.definition)) for field in view.fields]
+    read = [[node for node in walk(field.definition) if isinstance(node, Rel)] for field in view.fields]
     written = DIALECTS[dialect]
     translation = _Translation(tables, written, source, {}, ())
     totals, measures = _totals(view, translation)
-    rows = totals[0].table.rows_text()
-    if set(read) != {1} or not view.keys or not translation.common.is_one or rows is None:
+    table = totals[0].table
+    if not view.keys or not translation.common.is_one or not table.adds_up_rows:
         return None
-    name = totals[0].table.name
-    keys = ", ".join(f"t1.k{i}" for i in range(len(view.keys)))
-    common = f"WITH {name} AS (\n{rows}\n)\n"
-    fields = _fields(totals[0].table, totals, measures, written)
-    return RowsQuery(f"{common}SELECT {fields}\nFROM {name} AS t1", f"{common}SELECT {keys} FROM {name} AS t1")
+    is_unique = _has_row_per_key(view.keys, read[0], tables)
+    if not is_unique and any(len(atoms) != 1 for atoms in read):
+        return None
+    return RowsQuery(
+        tuple(word(key, written) for key in table.keys),
+        tuple(_of_row(table, total, measure, written) for total, measure in zip(totals, measures, strict=True)),
+        table.source,
+        table.conditions,
+        is_unique,
+    )
+
+
+def _of_row(table: CommonTable, total: Total, measure: Measure, dialect: Dialect) -> str:
+    """What one row adds to a field."""
+    adds = next(table.of_rows[aggregate] for aggregate in table.aggregates if table.column(aggregate) == total.column)
+    return f"CAST({adds} AS {measure.type_name(dialect)})"
+
+
+def _has_row_per_key(keys: Sequence[Var], joined: Sequence[Rel], tables: Mapping[str, Table]) -> bool:
+    """Whether primary keys that tables keep determine a row of each of some joined tables, once `keys` are known."""
+    known, left = _names(keys), list(joined)
+    while left:
+        found = next((atom for atom in left if _determines(known, atom, tables[atom.name])), None)
+        if found is None:
+            return False
+        known |= _names(found.args)
+        left.remove(found)
+    return bool(joined)
+
+
+def _determines(known: frozenset[str], atom: Rel, table: Table) -> bool:
+    key = [arg.name for column, arg in zip(table.columns, atom.args, strict=True) if column.name in table.primary_key]
+    return bool(key) and table.kind is not TableKind.STREAM and known.issuperset(key)
 
 
 def _totals(view: ViewDefinition, translation: _Translation) -> tuple[list[Total], list[Measure]]:
@@ -293,7 +358,7 @@ class _Translation:
         values.join(total.table)
         keys = tuple(total.table.key(i, "t1") for i in range(len(shared)))
         of = total.table.key(len(shared), "t1")
-        table = self.common.grouped(keys, values.text())
+        table = self.common.grouped(keys, values)
         column = table.column(f"{'MIN' if factor.which is Extreme.MIN else 'MAX'}({of.sql})")
         alias = self._attach(block, table, shared, keeps_left=True)
         self._bind(block, factor.var, Term(f"{alias}.{column}", of.type, True, of.is_native))
@@ -361,7 +426,7 @@ class _Translation:
                 alone = Block()
                 alias = alone.join(item.source)
                 keys = tuple(item.source.key(i, alias) for i in found if i is not None)
-                return self.common.grouped(keys, alone.text())
+                return self.common.grouped(keys, alone)
         return None
 
     def _as_table(self, block: Block, needed: frozenset[str]) -> Block:

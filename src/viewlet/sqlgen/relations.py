@@ -70,15 +70,24 @@ class Block:
 
     def text(self) -> str:
         """FROM ... WHERE ..."""
-        first, *others = self.items or [Item(ONE_ROW, "t1")]
+        return "\n".join([self.source(), *(["WHERE " + " AND ".join(found)] if (found := self.conditions()) else [])])
+
+    def source(self) -> str:
+        """FROM ..."""
+        first, *others = self._items()
         lines = [f"FROM {first.text()}"]
         for item in others:
             kind = "CROSS JOIN" if not item.on else "LEFT JOIN" if item.keeps_left else "JOIN"
             condition = f" ON {' AND '.join(item.on)}" if item.on else ""
             lines.append(f"{kind} {item.text()}{condition}")
-        if conditions := dict.fromkeys((*first.on, *self.where)):
-            lines.append("WHERE " + " AND ".join(conditions))
         return "\n".join(lines)
+
+    def conditions(self) -> tuple[str, ...]:
+        """What is behind WHERE, each once."""
+        return tuple(dict.fromkeys((*self._items()[0].on, *self.where)))
+
+    def _items(self) -> list[Item]:
+        return self.items or [Item(ONE_ROW, "t1")]
 
 
 @dataclass(slots=True)
@@ -88,6 +97,9 @@ class CommonTable:
     name: str
     keys: tuple[Term, ...]
     body: str
+    source: str
+    conditions: tuple[str, ...]
+    """The two parts of its body."""
     aggregates: list[str] = field(default_factory=list)
     of_rows: dict[str, str] = field(default_factory=dict)
     """What one row adds to each aggregate that is a sum."""
@@ -109,13 +121,10 @@ class CommonTable:
         groups = f"\nGROUP BY {', '.join(varying)}" if varying else "\nHAVING COUNT(*) > 0" if self.keys else ""
         return f"SELECT {', '.join(columns)}\n{self.body}{groups}"
 
-    def rows_text(self) -> str | None:
-        """The rows before they are grouped, with what each adds to the aggregates; None if those are not all sums."""
-        if self.of_rows.keys() != set(self.aggregates):
-            return None
-        columns = [f"{key.sql} AS k{i}" for i, key in enumerate(self.keys)]
-        columns += [f"{self.of_rows[aggregate]} AS a{i}" for i, aggregate in enumerate(self.aggregates)]
-        return f"SELECT {', '.join(columns)}\n{self.body}"
+    @property
+    def adds_up_rows(self) -> bool:
+        """All aggregates are sums, and what one row adds to each is known."""
+        return self.of_rows.keys() == set(self.aggregates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +150,15 @@ class CommonTables:
 
     def total(self, block: Block, keys: Sequence[str]) -> Total:
         """The numbers of a block added up per key."""
-        table = self.grouped(tuple(block.bound[key] for key in keys), block.text())
+        table = self.grouped(tuple(block.bound[key] for key in keys), block)
         found = total(block.numbers, self._dialect)
         return Total(table, table.column(found.sql, found.of_row), found.measure)
 
-    def grouped(self, keys: tuple[Term, ...], body: str) -> CommonTable:
+    def grouped(self, keys: tuple[Term, ...], block: Block) -> CommonTable:
+        body = block.text()
         identity = tuple(key.sql for key in keys), body
         if identity not in self._groups:
-            table = CommonTable(self._new_name(), keys, body)
+            table = CommonTable(self._new_name(), keys, body, block.source(), block.conditions())
             self._groups[identity] = self._definitions[table.name] = table
         return self._groups[identity]
 

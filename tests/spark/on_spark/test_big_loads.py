@@ -14,7 +14,7 @@ from viewlet import DataError
 from viewlet.connection.spark_facade import SparkConnection
 from viewlet.spark.plan import partitioning
 from viewlet.spark.run.execution import loader
-from viewlet.spark.run.load import bulk_load
+from viewlet.spark.run.load import load_plan
 from viewlet.spark.run.state.partition import forget
 from viewlet.spark.run.state.segment_files import LoadedViews
 
@@ -258,8 +258,8 @@ def test_rows_of_different_keys_are_added_up_where_they_belong(
     engine: str, share: float, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark does not group what has nearly as many keys as rows; a share of 0 says that of everything."""
-    monkeypatch.setattr(bulk_load, "APART_FROM_BYTES", 0)
-    monkeypatch.setattr(bulk_load, "APART_SHARE", share)
+    monkeypatch.setattr(load_plan, "APART_FROM_BYTES", 0)
+    monkeypatch.setattr(load_plan, "APART_SHARE", share)
     rows = [(i % 70 if i % 9 else None, "abc"[i % 3], i - 40, i / 7 if i % 5 else None) for i in range(90)]
     schema = "id bigint, name string, price int, weight double"
     spark.createDataFrame(rows, schema).write.parquet(str(tmp_path / "rows"))

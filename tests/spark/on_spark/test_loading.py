@@ -7,7 +7,7 @@ import os
 import pickle
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
@@ -31,7 +31,7 @@ from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, ViewLocation
 from viewlet.spark.run.exchange.wire import bytes_table, decode
 from viewlet.spark.run.load import segment_task as segments
-from viewlet.spark.run.load.bulk_load import LoadedViews, NotLoadable, load_views, rows_frame
+from viewlet.spark.run.load.bulk_load import LoadedViews, LoadRequest, NotLoadable, load_units, rows_frame
 from viewlet.spark.run.load.sources import spark_type
 from viewlet.spark.run.load.table_frame import is_cheap_to_read_again
 from viewlet.spark.run.state.segment_files import LoadedView, Segment
@@ -59,6 +59,21 @@ def settings(spark: Any) -> Iterator[None]:
     spark.conf.unset("spark.sql.adaptive.enabled")
 
 
+def load(
+    spark: Any,
+    request: LoadRequest,
+    frames: Mapping[str, Any],
+    partitions: int,
+    checkpoint: Path,
+    folder: str = "load",
+) -> LoadedViews:
+    """What is loaded of one unit."""
+    (answer,) = load_units(spark, [request], frames, partitions, str(checkpoint), folder)
+    if isinstance(answer, NotLoadable):
+        raise answer
+    return answer
+
+
 @dataclass
 class Loader:
     """A database in the evaluator and as data frames."""
@@ -83,9 +98,8 @@ class Loader:
     ) -> LoadedViews:
         tables = self.database.tables
         given = {name: self.frame(name) for name in columns_read(views, tables)} if frames is None else frames
-        return load_views(
-            self.spark, views, locations, tables, given, partitions, str(self.folder), f"load{partitions}", **options
-        )
+        request = LoadRequest(views, locations, tables, **options)
+        return load(self.spark, request, given, partitions, self.folder, f"load{partitions}")
 
     def expected(self, view: ViewDefinition) -> Contents:
         sums = [evaluate(field.definition, view.keys, self.database.state) for field in view.fields]
@@ -180,7 +194,7 @@ def test_rows_of_all_types_and_a_view_filled_from_them(typed: Loader, spark: Any
     query = NamedQuery("result", "SELECT s, i, SUM(w), SUM(d), SUM(x), COUNT(*) FROM v GROUP BY s, i")
     views = typed.database.program(query, "higher-order").views
     everywhere = dict.fromkeys([each.name for each in views], REPLICATED)
-    filled = load_views(spark, views, everywhere, {"v": table}, {"v": again}, partitions, str(typed.folder), "again")
+    filled = load(spark, LoadRequest(views, everywhere, {"v": table}), {"v": again}, partitions, typed.folder, "again")
     for each in views:
         assert typed.disagreement(filled, each, REPLICATED, 1) is None
 
@@ -211,11 +225,11 @@ def test_segments_of_several_batches_of_a_task(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(segments, "ENOUGH", 1)
     rows = [{"k": key, "n": Decimal(2) ** 70 if key == 5 else Decimal(key or 0)} for key in (*range(9), None)]
     schema = pa.schema([("k", pa.int64()), ("n", pa.decimal128(38, 0))])
-    task = segments.WriteSegments(str(tmp_path), ".", 1, (0,), 3)
+    task = segments.WriteSegments(str(tmp_path), ".", 3, (segments.SegmentTarget(0, 1, (0,)),))
     (told,) = task(pa.RecordBatch.from_pylist(rows[i : i + 5], schema) for i in (0, 5))
     parts: dict[int, list[Segment]] = {}
     for each in told.to_pylist():
-        part, _ = each.pop("part"), each.pop("error")
+        part, _, _ = each.pop("part"), each.pop("error"), each.pop("view")
         parts.setdefault(part, []).append(Segment(**each))
     assert len({segment.file for part in parts.values() for segment in part}) == 1
     assert any(len(part) == 2 for part in parts.values())
@@ -297,7 +311,7 @@ def test_rows_that_do_not_fit(spark: Any, tmp_path: Path, bad: str) -> None:
     with pytest.raises(DataError) as expected:
         to_changes(table, spark.createDataFrame([one_row(**BAD[bad])], NAMES).toArrow())
     with pytest.raises(DataError) as found:
-        load_views(spark, program.views, locations, {"t": table}, {"t": frame}, 2, str(tmp_path), "load")
+        load(spark, LoadRequest(program.views, locations, {"t": table}), {"t": frame}, 2, tmp_path)
     assert str(found.value) == str(expected.value)
     assert list(tmp_path.iterdir()) == []
     assert [name.name for name in spark.catalog.listTables("global_temp") if name.name.startswith("viewlet_")] == []
@@ -306,16 +320,83 @@ def test_rows_that_do_not_fit(spark: Any, tmp_path: Path, bad: str) -> None:
 def test_what_was_loaded_is_found_again(tpch_loader: Loader) -> None:
     table = tpch_loader.database.tables["orders"]
     program, locations = kept(table)
-    told: list[tuple[str, int, int]] = []
-    loaded = tpch_loader.load(
-        program.views, locations, 2, checks=checks_of(table), progress=lambda *each: told.append(each)
-    )
-    assert told == [(rows_view("orders"), 1, 2), (keys_view("orders"), 2, 2)]
+    loaded = tpch_loader.load(program.views, locations, 2, checks=checks_of(table))
     written = json.loads(json.dumps(loaded.to_json()))
     assert LoadedViews.of_json(str(tpch_loader.folder), written) == pickle.loads(pickle.dumps(loaded)) == loaded
     on_disk = {f"load2/{path.name}" for path in (tpch_loader.folder / "load2").iterdir()}
     assert on_disk == loaded.files
     assert loaded.bytes == sum((tpch_loader.folder / file).stat().st_size for file in on_disk)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_units_that_are_loaded_together(tpch_loader: Loader, spark: Any, partitions: int) -> None:
+    """The rows of a table are written once for all views that have a row for each, each where it belongs."""
+    tables = tpch_loader.database.kept
+    names = ("customer", "orders", "lineitem", "nation", "region", "supplier")
+    frames = {name: tpch_loader.frame(name) for name in names}
+    requests, expected = [], []
+    for name in names:
+        program, locations = kept(tables[name])
+        requests.append(LoadRequest(program.views, locations, {name: tables[name]}, checks_of(tables[name])))
+        counts = [(row, (weight,)) for row, weight in to_changes(tables[name], frames[name].toArrow()).items()]
+        keys = [(tuple(row[i] for i in tpch.KEY_POSITIONS[name]), count) for row, count in counts]
+        expected.append([dict(counts), dict(keys)])
+    for query in (query for query in tpch.QUERIES if query.name in ("q03", "q05", "q12")):
+        program = tpch_loader.database.program(query, "higher-order")
+        requests.append(LoadRequest(program.views, locations_of(program, tables, MEASURED), tables))
+        expected.append([tpch_loader.expected(view) for view in program.views])
+    answers = load_units(spark, requests, frames, partitions, str(tpch_loader.folder), "load")
+    files: set[str] = set()
+    for request, answer, contents in zip(requests, answers, expected, strict=True):
+        assert isinstance(answer, LoadedViews)
+        for view, whole in zip(request.views, contents, strict=True):
+            location = request.locations[view.name]
+            assert tpch_loader.disagreement(answer, view, location, partitions, whole) is None
+        files |= answer.files
+    (folder,) = tpch_loader.folder.iterdir()
+    assert {f"load/{path.name}" for path in folder.iterdir()} == files
+    orders = answers[names.index("orders")]
+    assert isinstance(orders, LoadedViews)
+    assert len(orders.files & {file for answer in answers[6:] for file in answer.files}) > 0  # type: ignore[union-attr]
+
+
+def test_rows_that_a_view_leaves_out_may_be_too_large_for_it(spark: Any, tmp_path: Path) -> None:
+    """What one view does not compute of a row is not computed for another."""
+    declared = {"t": "CREATE TABLE t (k BIGINT PRIMARY KEY, x BIGINT NOT NULL, y BIGINT NOT NULL)"}
+    rows = [((1, 5, 1), 1), ((2, 2**62, 2**62), 1), ((3, 7, 0), 1)]
+    loader = Loader(spark, Database.of(declared, [{"t": rows}]), tmp_path)
+    queries = (
+        "SELECT k, CAST(x * x AS INTEGER) AS s, COUNT(*) FROM t WHERE x < 100 GROUP BY 1, 2",
+        "SELECT k, CAST(10 / y AS INTEGER) AS s, COUNT(*) FROM t WHERE y > 0 AND y < 100 GROUP BY 1, 2",
+        "SELECT k, x, y, COUNT(*) FROM t GROUP BY 1, 2, 3",
+    )
+    views = [
+        replace(loader.database.program(NamedQuery("result", sql), "higher-order").views[0], name=f"v{i}")
+        for i, sql in enumerate(queries)
+    ]
+    request = LoadRequest(views, dict.fromkeys([view.name for view in views], LOCAL), loader.database.kept)
+    loaded = load(spark, request, {"t": loader.frame("t")}, 1, tmp_path)
+    for view in views:
+        assert loader.disagreement(loaded, view, LOCAL, 1) is None
+    assert [loaded.views[view.name].rows for view in views] == [2, 1, 3]
+
+
+def test_a_unit_that_is_not_loadable_leaves_the_others(spark: Any, tmp_path: Path) -> None:
+    declared = {"t": "CREATE TABLE t (k BIGINT PRIMARY KEY, n DECIMAL(38,0) NOT NULL)"}
+    rows = [((i, Decimal(9 * 10**37)), 1) for i in range(2)]
+    loader = Loader(spark, Database.of(declared, [{"t": rows}]), tmp_path)
+    tables, frames = loader.database.kept, {"t": loader.frame("t")}
+    program, locations = kept(tables["t"])
+    too_large = loader.database.program(NamedQuery("r", "SELECT SUM(n) FROM t"), "higher-order").views
+    requests = [
+        LoadRequest(too_large, dict.fromkeys([view.name for view in too_large], LOCAL), tables),
+        LoadRequest(program.views, locations, tables, checks_of(tables["t"])),
+    ]
+    refused, loaded = load_units(spark, requests, frames, 2, str(tmp_path), "load")
+    assert isinstance(refused, NotLoadable)
+    assert isinstance(loaded, LoadedViews)
+    assert {f"load/{path.name}" for path in (tmp_path / "load").iterdir()} == loaded.files
+    assert loaded.rows == 4
 
 
 def test_damaged_files(tpch_loader: Loader) -> None:
@@ -359,7 +440,7 @@ def test_types_that_spark_would_convert_otherwise_are_not_loadable(spark: Any, t
     program, locations = kept(schemas(DECLARED)["t"])
     frame = spark.createDataFrame([one_row(e="2020-02-29")], NAMES.replace("e date", "e string"))
     with pytest.raises(NotLoadable, match=r"t\.e is string, not DATE"):
-        load_views(spark, program.views, locations, schemas(DECLARED), {"t": frame}, 2, str(tmp_path), "load")
+        load(spark, LoadRequest(program.views, locations, schemas(DECLARED)), {"t": frame}, 2, tmp_path)
 
 
 def test_frames_that_differ_every_time_are_read_once(spark: Any, tmp_path: Path) -> None:
@@ -368,7 +449,7 @@ def test_frames_that_differ_every_time_are_read_once(spark: Any, tmp_path: Path)
     program, _ = kept(table)
     frame = spark.range(50).selectExpr("CAST(rand() * 1e15 AS BIGINT) AS k", "rand() AS x")
     locations = dict.fromkeys((rows_view("t"), keys_view("t")), LOCAL)
-    loaded = load_views(spark, program.views, locations, {"t": table}, {"t": frame}, 1, str(tmp_path), "load")
+    loaded = load(spark, LoadRequest(program.views, locations, {"t": table}), {"t": frame}, 1, tmp_path)
     rows, keys = (dict(decode(view, loaded.read(view.name))) for view in program.views)
     assert {key for key, _ in rows} == {key for (key,) in keys}
     assert len(keys) == 50

@@ -61,8 +61,10 @@ class Cluster(Protocol):
     def map_frames(self, mappers: Mapping[str, tuple[MapChanges, Any]], what: str) -> list[Piece]:
         """Runs mappers where the rows of data frames are, all of them as one stage."""
 
-    def load(self, unit: Unit, frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str) -> LoadedViews:
-        """Evaluates the views of a unit over frames with all rows of its tables; may raise `NotLoadable`."""
+    def load(
+        self, units: Sequence[Unit], frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str
+    ) -> dict[str, LoadedViews]:
+        """Evaluates the views of units over frames with all rows of their tables, where that is possible."""
 
     def kept_rows(self, table: Table, partitions: int, read: Callable[[int], bytes]) -> Any:
         """The rows that a table keeps as a data frame, for `load`."""
@@ -96,8 +98,10 @@ class InlineCluster:
         tasks = [(mapper, part) for mapper, parts in mappers.values() for part in parts]
         return [piece for mapper, part in tasks for piece in mapper(part.to_batches(), len(tasks))]
 
-    def load(self, unit: Unit, frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str) -> LoadedViews:
-        raise NotLoadable("there is no Spark")
+    def load(
+        self, units: Sequence[Unit], frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str
+    ) -> dict[str, LoadedViews]:
+        return {}
 
     def kept_rows(self, table: Table, partitions: int, read: Callable[[int], bytes]) -> Any:
         raise NotLoadable("there is no Spark")
@@ -108,8 +112,6 @@ class SparkCluster:
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
-        self.progress: Callable[[str, int, int], None] | None = None
-        """Told of a load: the view that is done, how many are, and of how many."""
         self._context = spark.sparkContext
         self.is_here = use_this_python(self._context)
         self._locality = Locality(self._context)
@@ -153,23 +155,29 @@ class SparkCluster:
 
         return self._tried(job, what)
 
-    def load(self, unit: Unit, frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str) -> LoadedViews:
-        from viewlet.spark.run.load.bulk_load import load_views
+    def load(
+        self, units: Sequence[Unit], frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str
+    ) -> dict[str, LoadedViews]:
+        from viewlet.spark.run.load.bulk_load import LoadRequest, load_units
 
-        views, locations = unit.stored, unit.locations
-        return load_views(
-            self._spark,
-            views,
-            locations,
-            unit.sources,
-            frames,
-            partitions,
-            checkpoint,
-            folder,
-            unit.checks,
-            self.progress,
-            unit.program.layers if isinstance(unit, ProgramUnit) else (),
-        )
+        requests = [
+            LoadRequest(
+                unit.stored,
+                unit.locations,
+                unit.sources,
+                unit.checks,
+                unit.program.layers if isinstance(unit, ProgramUnit) else (),
+            )
+            for unit in units
+        ]
+        answers = load_units(self._spark, requests, frames, partitions, checkpoint, folder)
+        found: dict[str, LoadedViews] = {}
+        for unit, answer in zip(units, answers, strict=True):
+            if isinstance(answer, NotLoadable):
+                logger.debug("%s is not loaded by Spark SQL: %s", unit.name, answer)
+            else:
+                found[unit.name] = answer
+        return found
 
     def kept_rows(self, table: Table, partitions: int, read: Callable[[int], bytes]) -> Any:
         from viewlet.spark.run.load.row_frame import rows_frame

@@ -11,7 +11,7 @@ from viewlet.changes import CHANGE_TYPE, MULTIPLICITY, Change, Changes, ColumnCh
 from viewlet.changes.word_codec import Codes
 from viewlet.errors import DataError
 from viewlet.runtime.dictionary import StringDictionary
-from viewlet.spark.run.execution.parallel_jobs import at_once
+from viewlet.spark.run.load.parallel_jobs import at_once
 from viewlet.spark.run.load.sources import in_local_time
 from viewlet.spark.run.load.table_frame import expected_bytes
 from viewlet.spark.run.units.unit import SPREAD, UnitCode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from viewlet.spark.run.execution.batch import Batch
 from viewlet.spark.run.execution.cluster import Cluster
 from viewlet.spark.run.execution.frame_change import FrameChange
 from viewlet.spark.run.execution.scan_task import ReadTableRows
-from viewlet.spark.run.load.table_frame import NotLoadable, expected_bytes, is_cheap_to_read_again
+from viewlet.spark.run.load.table_frame import NotLoadable, expected_bytes
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.state.partition import Context, files_of
 from viewlet.spark.run.state.segment_files import LoadedViews
@@ -37,43 +37,36 @@ class Loader:
     def from_frames(
         self, batch: Batch, empty: Sequence[Unit], frames: Sequence[FrameChange], local: Mapping[str, Change]
     ) -> dict[str, LoadedViews]:
-        """Loader those of the empty units that get a lot, all of it from data frames."""
+        """Loads the empty units that get all they get from data frames, if some of these are large."""
         whole = {each.table.name: each.frame for each in frames if each.adds_rows}
         other = local.keys() | {each.table.name for each in frames if not each.adds_rows}
         large = {name for name, frame in whole.items() if is_large(frame)}
-        found: dict[str, LoadedViews] = {}
-        with ExitStack() as held:
-            for name in large if len(empty) > 1 else ():
-                if not is_cheap_to_read_again(whole[name]):  # or different every time
-                    held.callback(whole[name].persist().unpersist)
-            for unit in empty:
-                if unit.tables & large and not unit.tables & other:
-                    mine = {name: frame for name, frame in whole.items() if name in unit.tables}
-                    self._try(batch, unit, mine, found)
-        return found
+        wanted = [unit for unit in empty if unit.is_loadable and not unit.tables & other]
+        if not any(unit.tables & large for unit in wanted):
+            return {}
+        return self._loaded(batch, wanted, whole)
 
     def from_tables(
         self, batch: Batch, unit: Unit, context: Context, tables: Sequence[Table]
     ) -> dict[str, LoadedViews]:
-        """Loader a unit from the rows that tables keep."""
-        found: dict[str, LoadedViews] = {}
-        with suppress(NotLoadable):
+        """Loads a unit from the rows that tables keep."""
+        if not unit.is_loadable:
+            return {}
+        try:
             kept = {
                 table.name: self.cluster.kept_rows(table, self.partitions, ReadTableRows(context, table.name))
                 for table in tables
             }
-            self._try(batch, unit, kept, found)
-        return found
+        except NotLoadable:
+            return {}
+        return self._loaded(batch, [unit], kept)
 
-    def _try(self, batch: Batch, unit: Unit, frames: Mapping[str, Any], found: dict[str, LoadedViews]) -> None:
-        if not unit.is_loadable:
-            return
+    def _loaded(self, batch: Batch, units: Sequence[Unit], frames: Mapping[str, Any]) -> dict[str, LoadedViews]:
         started = time.perf_counter()
-        folder = f"{FOLDERS}{batch.token}-{len(found)}"
-        with suppress(NotLoadable):
-            directory = self.checkpoint.directory
-            found[unit.name] = self.cluster.load(unit, frames, self.partitions, directory, folder)
+        folder = f"{FOLDERS}{batch.token}"
+        found = self.cluster.load(units, frames, self.partitions, self.checkpoint.directory, folder)
         batch.stats.spent("load", started)
+        return found
 
     def remove_old(self) -> None:
         """Removes files of loads that no log refers to any more."""

@@ -1,200 +1,210 @@
 """Initial loads: the contents of views by Spark SQL, written to the checkpoint directory partition by partition.
 
-    definition of a view ──► SELECT (viewlet.sqlgen) ──► rows ──► segments of a file per task ──► `LoadedViews`
+    definitions of views ──► jobs (load_plan) ──► rows ──► segments of a file per task ──► `LoadedViews`
 
-There is no extra shuffle: each task sorts its rows by partition and writes a segment for each partition. Restoring a
-partition reads its segments. Where hardly two rows of a large table share the key of a view, Spark would aggregate for
-nothing: tasks write a row for each of them, and equal keys are added up where the state is made of the segments.
+There is no extra shuffle: each task sorts its rows by partition and writes a segment for each view and partition.
+Restoring a partition reads its segments. Where hardly two rows of a large table share the key of a view, Spark would
+aggregate for nothing: tasks write a row for each of them, and equal keys are added up where the state is made of the
+segments.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from viewlet.changes import MULTIPLICITY
-from viewlet.errors import UnsupportedError
 from viewlet.runtime.durable.files import Files, files_at
-from viewlet.spark.plan.locations import Dist, Location
+from viewlet.spark.plan.locations import Dist
 from viewlet.spark.run.exchange import task_errors
 from viewlet.spark.run.java import job_description
-from viewlet.spark.run.load.repeated_rows import keys_per_row
+from viewlet.spark.run.load.load_plan import Job, KeyCheck, LoadJob, LoadRequest, Sources, ViewLoad, plan_jobs
+from viewlet.spark.run.load.parallel_jobs import at_once
 from viewlet.spark.run.load.row_frame import rows_frame
-from viewlet.spark.run.load.segment_task import SEGMENTS, WriteSegments
+from viewlet.spark.run.load.segment_task import SEGMENTS, WriteSegments, refusal
 from viewlet.spark.run.load.table_frame import (
     NotLoadable,
     TableFrame,
     empty_frame,
-    expected_bytes,
     is_cheap_to_read_again,
+    refuse_misfits,
     table_frame,
 )
 from viewlet.spark.run.state.segment_files import LoadedView, LoadedViews, Segment
-from viewlet.spark.run.units.table_unit import Check
-from viewlet.sqlgen.columns import columns_read
-from viewlet.sqlgen.definition import definition_sql, rows_sql
-from viewlet.triggers.program import COUNT_FIELD, ProgramLayer, ViewDefinition
 from viewlet.types import Table
 
-Progress = Callable[[str, int, int], None]
-"""Told the name of a view that has been loaded, how many have been by now, and of how many."""
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",  # overflows fail instead of giving NULL
     "spark.sql.parser.escapedStringLiterals": "false",  # a backslash escapes, as the text of queries expects
     "spark.sql.variable.substitute": "false",  # ${env:HOME} in a name or a text stands for itself
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
-APART_FROM_BYTES = 32 << 20
-"""From so much on, looking at keys takes little of the time of a load."""
-APART_SHARE = 0.75
-"""How many different keys there are for each row where Spark does not add up rows of equal keys."""
 EVALUATION_ERRORS = ("ArithmeticException", "SparkRuntimeException", "DateTimeException", "NumberFormatException")
+JOBS_AT_ONCE = 4
+"""How many jobs of a load run at a time: Spark plans some while others run."""
 
-__all__ = ["LoadedViews", "NotLoadable", "load_views", "rows_frame"]
+__all__ = ["LoadRequest", "LoadedViews", "NotLoadable", "load_units", "rows_frame"]
+
+Parts = dict[int, tuple[Segment, ...]]
+"""The segments of a view, by partition."""
 
 
-def load_views(
+def load_units(
     spark: Any,
-    views: Sequence[ViewDefinition],
-    locations: Mapping[str, Location],
-    tables: Mapping[str, Table],
+    requests: Sequence[LoadRequest],
     frames: Mapping[str, Any],
     partitions: int,
     checkpoint: str,
     folder: str,
-    checks: Sequence[Check] = (),
-    progress: Progress | None = None,
-    layers: Sequence[ProgramLayer] = (),
-) -> LoadedViews:
-    """The contents that views have over data frames with all rows of their tables, in a folder of the checkpoint.
+) -> list[LoadedViews | NotLoadable]:
+    """The contents that views of some units have over data frames with all rows of their tables, in one folder.
 
-    A frame has the columns of its table, and may have `_multiplicity`; a table without one is empty. `checks` refuse
-    what must not be in a view. `layers` are those that the definitions read. Where Spark SQL cannot evaluate a
-    definition, or read a frame, `NotLoadable` is raised, and there is nothing in the folder; the same for errors.
+    A frame has the columns of its table, and may have `_multiplicity`; a table without one is empty. Where Spark SQL
+    cannot evaluate a definition of a unit, or read a frame, the answer for the unit is why. If none is loaded, there is
+    no folder. The same holds after errors: a row that does not fit its table is refused for all units.
     """
-    needed = _columns_read(views, layers, tables)
-    found = {name: table_frame(tables[name], frames[name], needed[name]) for name in needed if name in frames}
-    weighted = frozenset(name for name, frame in found.items() if frame.is_weighted)
-    names = {name: f"viewlet_{uuid.uuid4().hex}" for name in needed}
-    catalogue = spark.conf.get("spark.sql.globalTempDatabase", "global_temp")
-    sources = {name: f"{catalogue}.{registered}" for name, registered in names.items()}
-    queries = [
-        [_query(view, tables, sources, weighted, layers, dialect) for dialect in ("spark in words", "spark")]
-        for view in views
-    ]
+    reading = _Reading.of(spark, requests, frames)
+    if not reading.loads:
+        return reading.answers({}, LoadedViews(checkpoint, folder, {}))
     files = files_at(checkpoint)
     with ExitStack() as undo:
         files.make_folder(folder)
         undo.callback(files.remove, folder)
-        with _settings(spark, SETTINGS), _registered(spark, tables, found, names, _readers(views, layers, tables)):
-            loaded = {}
-            for number, (view, query) in enumerate(zip(views, queries, strict=True), start=1):
-                task = _task(view, locations[view.name], partitions, checkpoint, folder, checks)
-                rows = _rows_apart(spark, view, tables, found, sources, task, layers)
-                if rows is not None:
-                    query, task = rows, replace(task, has_parts=True)
-                loaded[view.name] = _loaded(spark, view, list(dict.fromkeys(query)), task)
-                if progress is not None:
-                    progress(view.name, number, len(views))
-        result = LoadedViews(checkpoint, folder, loaded)
-        _remove_others(files, result)
+        with _settings(spark, SETTINGS), reading.registered(spark):
+            jobs = plan_jobs(spark, reading.loads, reading.sources)
+            write = WriteSegments(checkpoint, folder, partitions, ())
+            told = at_once(spark, [partial(_run, spark, job, write) for job in jobs], JOBS_AT_ONCE)
+        found = {view: parts for each in told for view, parts in each.items()}
+        answers = reading.answers(found, LoadedViews(checkpoint, folder, {}))
+        loaded = [answer for answer in answers if isinstance(answer, LoadedViews)]
+        if not loaded:
+            return answers
+        _remove_others(files, folder, frozenset().union(*(each.files for each in loaded)))
         files.sync_folder(folder)
         undo.pop_all()
-    return result
+    return answers
 
 
-def _query(
-    view: ViewDefinition,
-    tables: Mapping[str, Table],
-    sources: Mapping[str, str],
-    weighted: Set[str],
-    layers: Sequence[ProgramLayer],
-    dialect: str,
-) -> str:
-    try:
-        return definition_sql(view, tables, dialect, lambda name: sources[name], MULTIPLICITY, weighted, layers)
-    except UnsupportedError as error:
-        raise NotLoadable(f"{view.name}: {error}") from error
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Requests, the views of those that may be loaded, and what is read for them."""
+
+    requests: Sequence[LoadRequest]
+    refused: Mapping[int, NotLoadable]
+    """By the position of the request."""
+    loads: Sequence[ViewLoad]
+    sources: Sources
+    tables: Mapping[str, Table]
+
+    @staticmethod
+    def of(spark: Any, requests: Sequence[LoadRequest], frames: Mapping[str, Any]) -> _Reading:
+        catalogue = spark.conf.get("spark.sql.globalTempDatabase", "global_temp")
+        tables = {name: table for request in requests for name, table in request.tables.items()}
+        names = {name: f"{catalogue}.viewlet_{uuid.uuid4().hex}" for name in tables}
+        refused: dict[int, NotLoadable] = {}
+        loads: list[ViewLoad] = []
+        needed: dict[str, frozenset[str]] = {}
+        for number, request in enumerate(requests):
+            try:
+                read = request.columns_read()
+                sources = Sources(_frames(tables, frames, read), names)
+                mine = [ViewLoad.of(i, request, view, sources) for i, view in enumerate(request.views, len(loads))]
+            except NotLoadable as error:
+                refused[number] = error
+                continue
+            loads += mine
+            needed |= {name: columns | needed.get(name, frozenset()) for name, columns in read.items()}
+        sources = Sources(_frames(tables, frames, needed), {name: names[name] for name in needed})
+        return _Reading(requests, refused, loads, sources, tables)
+
+    @contextmanager
+    def registered(self, spark: Any) -> Iterator[None]:
+        """Gives the frames names that SQL can use; those that take work to read, or differ every time, are kept."""
+        readers: Counter[str] = Counter()
+        for i, request in enumerate(self.requests):
+            readers += request.readers() if i not in self.refused else Counter()
+        with ExitStack() as undo:
+            pruned = {name: frame.pruned() for name, frame in self.sources.frames.items()}
+            for name, frame in pruned.items():
+                if readers[name] > 1 and not is_cheap_to_read_again(frame):
+                    undo.callback(frame.persist().unpersist)
+            refuse_misfits([(self.sources.frames[name], frame) for name, frame in pruned.items()])
+            for name, called in self.sources.names.items():
+                known = self.sources.frames.get(name)
+                frame = empty_frame(spark, self.tables[name]) if known is None else known.converted(pruned[name])
+                registered = called.rpartition(".")[2]
+                frame.createGlobalTempView(registered)
+                undo.callback(spark.catalog.dropGlobalTempView, registered)
+            yield
+
+    def answers(self, found: Mapping[int, Parts | NotLoadable], empty: LoadedViews) -> list[LoadedViews | NotLoadable]:
+        """What has become of each request."""
+        return [
+            self.refused[i] if i in self.refused else self._answer(request, found, empty)
+            for i, request in enumerate(self.requests)
+        ]
+
+    def _answer(
+        self, request: LoadRequest, found: Mapping[int, Parts | NotLoadable], empty: LoadedViews
+    ) -> LoadedViews | NotLoadable:
+        views: dict[str, LoadedView] = {}
+        for load in self.loads:
+            if load.request is request:
+                parts = found[load.number]
+                if isinstance(parts, NotLoadable):
+                    return parts
+                views[load.view.name] = LoadedView(isinstance(request.locations[load.view.name], Dist), parts)
+        return LoadedViews(empty.checkpoint, empty.folder, views)
 
 
-def _rows_apart(
-    spark: Any,
-    view: ViewDefinition,
-    tables: Mapping[str, Table],
-    found: Mapping[str, TableFrame],
-    sources: Mapping[str, str],
-    task: WriteSegments,
-    layers: Sequence[ProgramLayer],
-) -> list[str] | None:
-    """Queries for the rows of a large table that a view groups, if nearly all of them have keys of their own."""
-    if task.by is None or task.checks or layers:
-        return None
-    read = [found[name] for name in columns_read([view], tables) if name in found]
-    if len(read) != 1 or read[0].is_weighted:
-        return None
-    (given,) = (each.pruned() for each in read)
-    if not is_cheap_to_read_again(given) or expected_bytes(given) < APART_FROM_BYTES:
-        return None
-    queries = [rows_sql(view, tables, dialect, lambda name: sources[name]) for dialect in ("spark in words", "spark")]
-    if queries[0] is None or keys_per_row(spark.sql(queries[0].keys), expected_bytes(given)) < APART_SHARE:
-        return None
-    return [query.sql for query in queries if query is not None]
+def _frames(
+    tables: Mapping[str, Table], frames: Mapping[str, Any], needed: Mapping[str, frozenset[str]]
+) -> dict[str, TableFrame]:
+    return {name: table_frame(tables[name], frames[name], needed[name]) for name in needed if name in frames}
 
 
-def _columns_read(
-    views: Iterable[ViewDefinition], layers: Sequence[ProgramLayer], tables: Mapping[str, Table]
-) -> dict[str, frozenset[str]]:
-    """The columns of each table that are read for some views, by layers too."""
-    own = {layer.table.name: layer.table for layer in layers}
-    found = columns_read((*views, *(view for layer in layers for view in layer.shown)), {**tables, **own})
-    return {name: columns for name, columns in found.items() if name not in own}
-
-
-def _readers(
-    views: Sequence[ViewDefinition], layers: Sequence[ProgramLayer], tables: Mapping[str, Table]
-) -> Counter[str]:
-    """By how many views each table is read; with layers, all may be read by all."""
-    if layers:
-        return Counter(dict.fromkeys(_columns_read(views, layers, tables), len(views)))
-    return Counter(name for view in views for name in columns_read([view], tables))
-
-
-def _task(
-    view: ViewDefinition,
-    location: Location,
-    partitions: int,
-    checkpoint: str,
-    folder: str,
-    checks: Sequence[Check],
-) -> WriteSegments:
-    by = tuple(view.keys.index(var) for var in location.by) if isinstance(location, Dist) else None
-    own = tuple(check for check in checks if check.view == view.name)
-    counted = next((i for i, field in enumerate(view.fields) if field.name == COUNT_FIELD), None)
-    return WriteSegments(checkpoint, folder, len(view.keys), by, partitions, counted, own)
-
-
-def _loaded(spark: Any, view: ViewDefinition, queries: Sequence[str], task: WriteSegments) -> LoadedView:
-    """The first of some queries for the contents of a view that can be evaluated."""
-    for query in queries:
+def _run(spark: Any, job: Job, write: WriteSegments) -> dict[int, Parts | NotLoadable]:
+    """Writes the views of a job; for those that cannot be evaluated the answer is why."""
+    if isinstance(job, KeyCheck):
+        return _checked(spark, job)
+    errors: list[Exception] = []
+    for attempt in job.attempts:
+        task = WriteSegments(write.checkpoint, write.folder, write.partitions, attempt.targets)
         try:
-            with job_description(spark.sparkContext, f"load {view.name}"):
-                told = spark.sql(query).mapInArrow(task, SEGMENTS).collect()
-                break
+            with job_description(spark.sparkContext, f"load {job.name}"):
+                told = spark.sql(attempt.sql).mapInArrow(task, SEGMENTS).collect()
         except Exception as error:
             if type(error).__name__ not in EVALUATION_ERRORS:
                 raise
-            if query is queries[-1]:
-                raise NotLoadable(f"{view.name}: {str(error).splitlines()[0]}") from error
-    parts: dict[int, list[Segment]] = {}
-    for part, file, at, size, rows, checksum, refusal in told:
-        if refusal is not None:
-            raise task_errors.from_bytes(refusal)
-        parts.setdefault(part, []).append(Segment(file, at, size, checksum, rows))
-    return LoadedView(task.by is not None, {part: tuple(parts[part]) for part in sorted(parts)})
+            errors.append(error)
+            continue
+        parts: dict[int, dict[int, list[Segment]]] = {view: {} for view in job.views}
+        for view, part, file, at, size, rows, checksum, refused in told:
+            if refused is not None:
+                raise task_errors.from_bytes(refused)
+            parts[view].setdefault(part, []).append(Segment(file, at, size, checksum, rows))
+        return {view: {part: tuple(found[part]) for part in sorted(found)} for view, found in parts.items()}
+    if job.alone:
+        return {view: parts for each in job.alone for view, parts in _run(spark, each, write).items()}
+    return dict.fromkeys(job.views, _not_loadable(job, errors[-1]))
+
+
+def _not_loadable(job: LoadJob, error: Exception) -> NotLoadable:
+    found = NotLoadable(f"{job.name}: {str(error).splitlines()[0]}")
+    found.__cause__ = error
+    return found
+
+
+def _checked(spark: Any, job: KeyCheck) -> dict[int, Parts | NotLoadable]:
+    with job_description(spark.sparkContext, f"look for keys of {job.check.table.name} that come twice"):
+        found = spark.sql(job.sql).collect()
+    for *key, count in found:
+        raise refusal(job.check, key, count)
+    return {}
 
 
 @contextmanager
@@ -213,32 +223,8 @@ def _settings(spark: Any, wanted: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.set(name, old)
 
 
-@contextmanager
-def _registered(
-    spark: Any,
-    tables: Mapping[str, Table],
-    found: Mapping[str, TableFrame],
-    names: Mapping[str, str],
-    readers: Mapping[str, int],
-) -> Iterator[None]:
-    """Gives the frames names that SQL can use; those that take work to read, or differ every time, are kept."""
-    with ExitStack() as undo:
-        for table, name in names.items():
-            if table in found:
-                pruned = found[table].pruned()
-                if readers[table] > 1 and not is_cheap_to_read_again(pruned):
-                    undo.callback(pruned.persist().unpersist)
-                found[table].refuse_misfits(pruned)
-                frame = found[table].converted(pruned)
-            else:
-                frame = empty_frame(spark, tables[table])
-            frame.createGlobalTempView(name)
-            undo.callback(spark.catalog.dropGlobalTempView, name)
-        yield
-
-
-def _remove_others(files: Files, loaded: LoadedViews) -> None:
+def _remove_others(files: Files, folder: str, needed: Set[str]) -> None:
     """Removes what attempts of tasks have left that failed."""
-    for name in files.list(loaded.folder):
-        if f"{loaded.folder}/{name}" not in loaded.files:
-            files.remove(f"{loaded.folder}/{name}")
+    for name in files.list(folder):
+        if f"{folder}/{name}" not in needed:
+            files.remove(f"{folder}/{name}")

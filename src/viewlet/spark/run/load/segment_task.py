@@ -1,4 +1,4 @@
-"""What a task of a load does: sorts rows by partition and appends them to a file, a segment per partition."""
+"""What a task of a load does: sorts rows by partition and appends them to a file, a segment per view and partition."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from viewlet.spark.run.exchange.placement import partitions_of_arrow
 from viewlet.spark.run.state.segment_files import WHOLE, Segment, wire_table, write_segment
 from viewlet.spark.run.units.table_unit import Check
 
-SEGMENTS = "part int, file string, at bigint, size bigint, rows bigint, checksum bigint, error binary"
+SEGMENTS = "view int, part int, file string, at bigint, size bigint, rows bigint, checksum bigint, error binary"
 """What a task tells of each segment, or the one error there was."""
 _SCHEMA = pa.schema(
     [
+        ("view", pa.int32()),
         ("part", pa.int32()),
         ("file", pa.string()),
         ("at", pa.int64()),
@@ -37,43 +38,83 @@ ENOUGH = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class WriteSegments:
-    """For `mapInArrow`: writes its rows, keys first; `by` are the positions of the keys that name the partition."""
+class SegmentTarget:
+    """A view that a task writes rows of."""
 
-    checkpoint: str
-    folder: str
+    view: int
+    """What the task calls it."""
     arity: int
+    """The number of its keys, which are its first columns."""
     by: tuple[int, ...] | None
-    partitions: int
+    """The positions of the keys that name the partition; None if the view is in one place."""
     counted: int | None = None
     """The position of the number that `checks` are about."""
     checks: tuple[Check, ...] = ()
     has_parts: bool = False
     """A key may come several times, and its numbers are added up where the state is made of them."""
+    columns: tuple[int, ...] | None = None
+    """Where its columns are among those of the rows, if these are not all."""
+    present: int | None = None
+    """The column that is true where a row is one of the view, if there are others."""
+
+    def rows(self, columns: list[Any]) -> list[Any]:
+        """Its columns, for its rows."""
+        found = columns if self.columns is None else [columns[i] for i in self.columns]
+        return found if self.present is None else [column.filter(columns[self.present]) for column in found]
+
+    def check(self, columns: list[Any]) -> None:
+        for check in self.checks:
+            numbers = columns[self.arity + (self.counted or 0)]
+            wrong = pc.less(numbers, 0)
+            if check.at_most is not None:
+                wrong = pc.or_(wrong, pc.greater(numbers, check.at_most))
+            if pc.any(wrong).as_py():
+                place = pc.index(wrong, True).as_py()
+                raise refusal(
+                    check, [column[place].as_py() for column in columns[: self.arity]], numbers[place].as_py()
+                )
+
+
+def refusal(check: Check, key: Iterable[Any], count: int) -> ViewletError:
+    """What a check says of a key, in the form that Spark gives it."""
+    return check.refusal(tuple(map(_datum, key)), int(count))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSegments:
+    """For `mapInArrow`: writes rows of some views."""
+
+    checkpoint: str
+    folder: str
+    partitions: int
+    targets: tuple[SegmentTarget, ...]
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         try:
             told: list[tuple[Any, ...]] = [
-                (part, s.file, s.at, s.size, s.rows, s.checksum, None) for part, s in self._written(batches)
+                (view, part, s.file, s.at, s.size, s.rows, s.checksum, None) for view, part, s in self._written(batches)
             ]
         except ViewletError as error:
-            told = [(None, None, None, None, None, None, task_errors.to_bytes(error))]
+            told = [(*(None for _ in _SCHEMA.names[1:]), task_errors.to_bytes(error))]
         columns = [list(column) for column in zip(*told, strict=True)] or [[] for _ in _SCHEMA]
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
-    def _written(self, batches: Iterable[Any]) -> list[tuple[int, Segment]]:
+    def _written(self, batches: Iterable[Any]) -> list[tuple[int, int, Segment]]:
         writer: RangeWriter | None = None
-        found: list[tuple[int, Segment]] = []
+        found: list[tuple[int, int, Segment]] = []
         kept = False
         try:
             for gathered in _gathered(batches):
                 if writer is None:
                     file = f"{self.folder}/{uuid.uuid4().hex}.rows"
                     writer = RangeWriter(files_at(self.checkpoint), file)
-                self._check(gathered)
-                for part, rows in self._split(gathered):
-                    found.append((part, write_segment(writer, wire_table(rows, self.arity, self.has_parts))))
+                for target in self.targets:
+                    columns = target.rows(gathered)
+                    target.check(columns)
+                    for part, rows in self._split(target, columns):
+                        table = wire_table(rows, target.arity, target.has_parts)
+                        found.append((target.view, part, write_segment(writer, table)))
             kept = True
         except OSError as error:
             raise StateError(f"cannot write to {self.checkpoint}/{self.folder}: {error.strerror}") from error
@@ -82,29 +123,19 @@ class WriteSegments:
                 writer.close(keep=kept)
         return found
 
-    def _split(self, columns: list[Any]) -> Iterator[tuple[int, list[Any]]]:
+    def _split(self, target: SegmentTarget, columns: list[Any]) -> Iterator[tuple[int, list[Any]]]:
         rows = len(columns[0])
-        if self.by is None or self.partitions == 1:
-            yield WHOLE, columns
+        if target.by is None or self.partitions == 1:
+            if rows:
+                yield WHOLE, columns
             return
-        parts = partitions_of_arrow((columns[i] for i in self.by), rows, self.partitions)
+        parts = partitions_of_arrow((columns[i] for i in target.by), rows, self.partitions)
         order = np.argsort(parts, kind="stable")
         bounds = np.searchsorted(parts[order], np.arange(self.partitions + 1))
         for part in range(self.partitions):
             if bounds[part] < bounds[part + 1]:
                 chosen = pa.array(order[bounds[part] : bounds[part + 1]])
                 yield part, [column.take(chosen) for column in columns]
-
-    def _check(self, columns: list[Any]) -> None:
-        for check in self.checks:
-            numbers = columns[self.arity + (self.counted or 0)]
-            wrong = pc.less(numbers, 0)
-            if check.at_most is not None:
-                wrong = pc.or_(wrong, pc.greater(numbers, check.at_most))
-            if pc.any(wrong).as_py():
-                place = pc.index(wrong, True).as_py()
-                key = tuple(_datum(column[place].as_py()) for column in columns[: self.arity])
-                raise check.refusal(key, int(numbers[place].as_py()))
 
 
 def _datum(value: Any) -> Any:

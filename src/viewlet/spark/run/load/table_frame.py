@@ -7,11 +7,14 @@ strings, decimals as doubles) makes the frame `NotLoadable`: its rows can still 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from typing import Any, NoReturn
 
 from viewlet.changes import CHANGE_TYPE, MULTIPLICITY, match_columns, to_changes
 from viewlet.errors import DataError, UnsupportedError
+from viewlet.spark.run.java import job_description
 from viewlet.spark.run.load.sources import spark_type
 from viewlet.sqlgen.dialects import DIALECTS
 from viewlet.types import BIGINT, INTEGER_BITS, Column, Kind, SqlType, Table
@@ -59,19 +62,33 @@ class TableFrame:
     def converted(self, pruned: Any) -> Any:
         return pruned.selectExpr(*(f"{each.sql} AS {_quoted(each.name)}" for each in self.conversions))
 
-    def refuse_misfits(self, pruned: Any) -> None:
-        """Raises what `to_changes` says of the first row that does not fit, if there is one."""
-        misfits = [each.misfit for each in self.conversions if each.misfit is not None]
-        if not misfits:
-            return
-        wrong = pruned.where(" OR ".join(misfits))
-        if not wrong.count():
-            return
+    def misfits(self, pruned: Any) -> Any | None:
+        """The rows that do not fit; None if all do whatever they are."""
+        conditions = [each.misfit for each in self.conversions if each.misfit is not None]
+        return pruned.where(" OR ".join(conditions)) if conditions else None
+
+    def refuse(self, misfits: Any) -> NoReturn:
+        """Raises what `to_changes` says of the first row that does not fit."""
         needed = {each.name for each in self.conversions}
         columns = tuple(column for column in self.table.columns if column.name in needed)
         seen = Table(self.table.name, columns, self.table.kind, self.table.primary_key, self.table.non_negative)
-        to_changes(seen, wrong.limit(1).toArrow(), encoded=True)
-        raise DataError(f"{self.table.name}: {wrong.head()!r:.200} does not fit the table")
+        to_changes(seen, misfits.limit(1).toArrow(), encoded=True)
+        raise DataError(f"{self.table.name}: {misfits.head()!r:.200} does not fit the table")
+
+
+def refuse_misfits(frames: Sequence[tuple[TableFrame, Any]]) -> None:
+    """Raises what `to_changes` says of a row of some pruned frames that does not fit; one job looks at all of them."""
+    from pyspark.sql import functions as f
+
+    found = [(frame, misfits) for frame, pruned in frames if (misfits := frame.misfits(pruned)) is not None]
+    if not found:
+        return
+    which = [misfits.select(f.lit(i).alias("frame")) for i, (_, misfits) in enumerate(found)]
+    with job_description(found[0][1].sparkSession.sparkContext, "look for rows that do not fit"):
+        first = reduce(lambda left, right: left.union(right), which).agg(f.min("frame")).head()[0]
+    if first is not None:
+        frame, misfits = found[first]
+        frame.refuse(misfits)
 
 
 def table_frame(table: Table, frame: Any, needed: frozenset[str]) -> TableFrame:
