@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from viewlet.visible import pictured, visible
+from viewlet.visible import one_line, pictured, visible
 
 EXCERPT = 240
 """Characters of a line that an error shows; of longer lines, those around the fragment."""
@@ -27,8 +27,8 @@ class ViewletError(Exception):
     """The base class of all errors that Viewlet raises on purpose."""
 
     def __str__(self) -> str:
-        """The message as it may be shown: without control characters of names and values."""
-        return visible(super().__str__())
+        """The message as it may be shown: in one line, without control characters of names and values."""
+        return one_line(super().__str__())
 
 
 class SqlError(ViewletError):
@@ -42,6 +42,9 @@ class SqlError(ViewletError):
         self.sql = sql
         self.span = span
         super().__init__(message + _excerpt(sql, span))
+
+    def __str__(self) -> str:
+        return one_line(self.message) + _excerpt(self.sql, self.span)
 
     @property
     def fragment(self) -> str | None:
@@ -86,6 +89,10 @@ class MissingExtraError(ViewletError, ImportError):
 
 class InternalError(ViewletError):
     """An invariant of Viewlet itself does not hold. Please report it."""
+
+    def __str__(self) -> str:
+        """It may have the lines of another error in it."""
+        return visible(Exception.__str__(self))
 
 
 def _excerpt(sql: str | None, span: Span | None) -> str:

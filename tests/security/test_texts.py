@@ -9,6 +9,7 @@ import logging
 import xml.dom.minidom
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -244,3 +245,55 @@ def test_what_people_see_of_a_factorised_view_is_plain() -> None:
         assert is_plain(shown)
         assert "\nFAKE" not in shown
         assert "NULL" in shown
+
+
+def test_no_name_begins_a_line_of_an_error(tmp_path: Path) -> None:
+    name = HOSTILE.replace("\0", "")
+    hidden, other = quoted(name), quoted(name + "2")
+    db = viewlet.connect(engine="interpreter")
+    db.execute(f"CREATE TABLE {hidden} ({hidden} BIGINT PRIMARY KEY, s VARCHAR(2) NOT NULL)")
+    db.execute(f"CREATE STREAM {other} (ts TIMESTAMP, {hidden} BIGINT) PARTITION LENGTH 60 BY ts")
+    db.insert(name, [(1, "a")])
+    folder = tmp_path / name
+    kept = viewlet.connect(folder)
+    calls: list[Callable[[], object]] = [
+        *(
+            partial(db.insert, name, [row])
+            for row in [(1, "a"), (None, "a"), (2, "abc"), (2, None), (2,), {name: name}]
+        ),
+        partial(db.insert, name + "2", [("2020-01-01", name)]),
+        *(partial(call, name) for call in (db.view, db.late_rows, db.close_parts, kept.table)),
+        partial(db.signal, name, key=name + "2", time=name, value=name),
+        partial(viewlet.connect, folder),
+        partial(viewlet.connect, engine=name),
+    ]
+    statements = [
+        f"CREATE TABLE {hidden} (a BIGINT)",
+        f"CREATE TABLE y (a {hidden})",
+        f"CREATE TABLE y ({hidden} BIGINT, {hidden} BIGINT)",
+        f"CREATE MATERIALIZED VIEW v AS SELECT {other} FROM {hidden}",
+        f"CREATE MATERIALIZED VIEW v AS SELECT {hidden}, {hidden} FROM {hidden}",
+        f"CREATE MATERIALIZED VIEW v AS SELECT {hidden}(s) AS n FROM {hidden}",
+        f"CREATE VIEW v AS INITIALIZE v[i] AS SELECT 1 FROM {other}[{hidden}] UPDATE v[j] AS SELECT 1 FROM {other}[j]",
+        f"UPDATE {hidden} SET {other} = 1",
+        f"DELETE FROM {quoted(name + '3')}",
+    ]
+    for call in [*calls, *(partial(db.execute, text) for text in statements)]:
+        with pytest.raises(viewlet.ViewletError) as caught:
+            call()
+        shown = str(caught.value)
+        assert is_plain(shown)
+        assert not [line for line in shown.splitlines() if line.startswith("FAKE")], shown
+
+
+def test_explanations_are_plain() -> None:
+    db = viewlet.connect(engine="interpreter")
+    hidden = quoted('"x\x1b[31m\u202e')
+    db.execute(f"CREATE TABLE t ({hidden} BIGINT, s VARCHAR)")
+    db.execute(
+        f"CREATE MATERIALIZED VIEW {hidden} AS SELECT {hidden}, COUNT(*) AS n FROM t WHERE s <> '\x1b' GROUP BY 1"
+    )
+    for stage in (None, "sql", "algebra", "views", "triggers"):
+        assert is_plain(db.explain('"x\x1b[31m\u202e', stage))
+    lines = db.execute(f"EXPLAIN {hidden}").column(0).to_pylist()
+    assert all(map(is_plain, lines))

@@ -12,7 +12,7 @@ from viewlet.engine.kind import Subject
 from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.errors import SqlError
-from viewlet.visible import described
+from viewlet.visible import described, visible
 
 FORMATS = ("text", "svg")
 DRAWN = "view-tree"
@@ -25,9 +25,9 @@ def explain_view(database: Database, view: MaintainedView, stage: str | None, fo
     engine = view.engine
     own = engine.stages(format)
     if stage is not None and stage.lower() in own:
-        return str(own[stage.lower()]())
+        return visible(str(own[stage.lower()]()))
     subject = _subject(database, view.declared, _engine_of(view), format, engine.plan)
-    return _explain(subject, stage)
+    return visible(_explain(subject, stage))
 
 
 def _engine_of(view: MaintainedView) -> str:

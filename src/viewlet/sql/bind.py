@@ -370,5 +370,5 @@ def _explain(raw: RawStatement, names: Names) -> Explain:
     if len(words) == at + 1:
         start, end = raw.positions[at]
         written = raw.text[start:end]
-        return Explain(written[1:-1] if written.startswith('"') else written.lower(), stage)
+        return Explain(unquoted(written) if written.startswith('"') else written.lower(), stage)
     return Explain(_query_view(raw, at, names), stage)
