@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from decimal import Decimal
 from fractions import Fraction
 
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 import viewlet
-from viewlet.ml import PCA, LinearRegression
+from viewlet.linalg import LinAlgWarning
+from viewlet.ml import PCA, LinearRegression, PolynomialRegression
 from viewlet.rings.cofactor import CofactorRing
 from viewlet.rings.cofactor_table import cofactor_table
 
@@ -69,3 +71,38 @@ def test_exact_numbers_of_several_types() -> None:
     assert table.centred[0, 1] == float(
         sum(row[0] * row[1] for row in values) - sum(r[0] for r in values) * sum(r[1] for r in values) / 2
     )
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6, 1e8, 1.7e9, 1e12, 7e12])
+def test_models_of_rounded_sums_are_right_or_warned_of(offset: float) -> None:
+    """Where doubles have lost a variance, fitting says so; where they have it, or nothing varies, it is silent."""
+    chance = random.Random(3)
+    db = viewlet.connect(engine="interpreter")
+    db.execute("CREATE TABLE t (x DOUBLE NOT NULL, one DOUBLE NOT NULL, y DOUBLE NOT NULL)")
+    for name, option in (("rounded", ""), ("degree4", ", degree => 4"), ("exact", ", exact => true")):
+        db.execute(f"CREATE MATERIALIZED VIEW {name} AS SELECT COFACTOR(x, one, y{option}) FROM t")
+    values = [(chance.uniform(0, 100), chance.gauss(0, 1)) for _ in range(100)]
+    db.insert("t", [(offset + x, 1.0, 3 * x + noise) for x, noise in values])
+    right = np.polyfit(*np.array([(x, 3 * x + noise) for x, noise in values]).T, 1)[0]
+    spread = np.var([x for x, _ in values], ddof=1)
+
+    def fitted(view: str) -> tuple[bool, float, float]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            weight = LinearRegression("y").fit(db.view(view)).coef_[0]
+            explained = PCA(features=["x"]).fit(db.view(view)).explained_variance_[0]
+        assert {each.category for each in caught} <= {LinAlgWarning}
+        assert all("'x'" in str(each.message) and "'one'" not in str(each.message) for each in caught)
+        return bool(caught), abs(weight - right), abs(explained / spread - 1)
+
+    warned, *errors = fitted("exact")
+    assert not warned
+    assert max(errors) < 1e-3
+    for view in ("rounded", "degree4"):
+        warned, *errors = fitted(view)
+        assert warned or max(errors) < 1e-3
+        assert warned == (offset > 1e6)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = PolynomialRegression("y", features=["x"]).fit(db.view("degree4"))
+    assert caught or abs(model.predict({"x": [offset + 50.0]})[0] - 150.0) < 2.0

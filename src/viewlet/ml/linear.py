@@ -11,7 +11,15 @@ import numpy as np
 from viewlet.errors import DataError, SchemaError
 from viewlet.ml.design import column_of, design_matrix, numbers, variables_of
 from viewlet.ml.estimator import CofactorEstimator, Floats, ParameterError, checked_rows, chosen
-from viewlet.ml.normal_equations import EPSILON, SLACK, NormalEquations, descend, normal_equations, solve
+from viewlet.ml.normal_equations import (
+    EPSILON,
+    SLACK,
+    NormalEquations,
+    descend,
+    normal_equations,
+    solve,
+    warn_of_lost_digits,
+)
 from viewlet.ml.source import checked, column_name, columns_of, read_one
 from viewlet.rings.cofactor_table import CofactorTable, Column
 from viewlet.viewtree.ring_engine import MaintainedTree
@@ -113,6 +121,12 @@ class RidgeRegression(CofactorEstimator):
         own = tuple(table.variables[place] for name in names for place in columns[name])
         terms = self._expand(own)
         equations = self._equations(cofactors, terms)
+        if self.fit_intercept:
+            warn_of_lost_digits(
+                [*map(term_name, terms), self.label],
+                np.append(np.diagonal(equations.gram), equations.label_square),
+                np.append(equations.squares, table.subtracted[columns[self.label][0]]),
+            )
         weights, rank, steps = self._solve(equations, terms)
         return {
             "coef_": weights,

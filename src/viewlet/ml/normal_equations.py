@@ -7,17 +7,23 @@ with C = XᵀX and c = Xᵀy of centred columns, which follow from the sums and 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from viewlet.linalg.errors import LinAlgWarning
 from viewlet.ml.estimator import Floats
 from viewlet.rings.cofactor_table import CofactorTable
 
 EPSILON = float(np.finfo(np.float64).eps)
 SLACK = 64.0
 """A centred product below this many rounding errors of the largest product counts as zero."""
+LOSS = 1e-6
+"""Variances that rounding may have changed by more than this part of them are warned of."""
+WITHOUT_ROUNDING = 2.0**49
+"""Whole sums below this are exact, and a variance of zero that is computed from them is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,24 @@ def normal_equations(
     squares = (table.subtracted if intercept else np.diagonal(table.matrix))[places]
     gram, cross = products[np.ix_(places, places)], products[places, label]
     return NormalEquations(table.count, own, float(means[label]), gram, cross, float(products[label, label]), squares)
+
+
+def warn_of_lost_digits(names: Sequence[str], variations: Floats, squares: Floats) -> None:
+    """Warns of columns whose `variations` around their means are lost in the rounding of the sums of their squares.
+
+    Fitting is correct arithmetic on such sums, but what comes of it has little to do with the rows.
+    """
+    exact = (squares < WITHOUT_ROUNDING) & (squares == np.rint(squares))
+    lost = (EPSILON * squares > LOSS * np.maximum(variations, 0.0)) & ~(exact & (variations == 0.0))
+    if lost.any():
+        columns = ", ".join(repr(name) for name, is_lost in zip(names, lost, strict=True) if is_lost)
+        warnings.warn(
+            f"the values of {columns} vary so little beside their size that sums of squares in doubles lose it: "
+            f"subtract a constant near the mean in the query, keep the cofactors with exact => true, "
+            f"or leave out columns that are constant",
+            LinAlgWarning,
+            stacklevel=5,
+        )
 
 
 def solve(equations: NormalEquations, alpha: float) -> tuple[Floats, int]:

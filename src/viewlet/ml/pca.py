@@ -10,7 +10,8 @@ import numpy as np
 from viewlet.errors import DataError
 from viewlet.ml.design import design_matrix
 from viewlet.ml.estimator import CofactorEstimator, Floats, ParameterError, checked_rows, chosen
-from viewlet.ml.source import checked, columns_of
+from viewlet.ml.normal_equations import warn_of_lost_digits
+from viewlet.ml.source import checked, column_name, columns_of
 from viewlet.rings.cofactor_table import CofactorTable, Column
 
 
@@ -80,7 +81,11 @@ class PCA(CofactorEstimator):
         names = chosen(columns, self.features)
         places = [place for name in names for place in columns[name]]
         mean = table.sums[places] / count
-        covariance = table.centred[np.ix_(places, places)] / (count - 1)
+        centred = table.centred[np.ix_(places, places)]
+        warn_of_lost_digits(
+            [column_name(table.variables[place]) for place in places], np.diagonal(centred), table.subtracted[places]
+        )
+        covariance = centred / (count - 1)
         values, vectors = np.linalg.eigh(covariance)
         values, components = np.maximum(values[::-1], 0.0), vectors.T[::-1]
         total = float(values.sum())
