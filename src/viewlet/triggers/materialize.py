@@ -180,7 +180,10 @@ class Materializer:
             ]
             wanted = (keep | given).union(*beside)
             own = NONE.union(*(outputs(factor) for factor in component))
-            result.append(self._store(tuple(sorted(own & wanted, key=_name)), tuple(component)))
+            keys = tuple(sorted(own & wanted, key=_name))
+            if not self._is_table(keys, component):
+                component = _with_presence(component, own, monomial.factors)
+            result.append(self._store(keys, tuple(component)))
         yield Monomial(monomial.coefficient, tuple(result))
 
     def _divide(self, factors: Sequence[Expr], keep: Vars, given: Vars, splits: Splits, cyclic: bool) -> _Division:
@@ -224,16 +227,18 @@ class Materializer:
 
     def _store(self, keys: Sequence[Var], factors: tuple[Expr, ...], as_view: bool = False) -> Expr:
         """The atom to read for Sum[keys](factors): a base table that keeps its rows serves as its own view."""
+        if not as_view and self._is_table(keys, factors):
+            return factors[0]
+        return self.catalogue.request(keys, factors)
+
+    def _is_table(self, keys: Sequence[Var], factors: Sequence[Expr]) -> bool:
+        """Whether Sum[keys](factors) has the rows of a table that keeps them."""
         match factors:
-            case (Rel(name, args) as atom,) if (
-                not as_view
-                and self.tables[name].kind is not TableKind.STREAM
-                and len(set(args)) == len(args)
-                and set(args) == set(keys)
-            ):
-                return atom
+            case (Rel(name, args),):
+                kept = self.tables[name].kind is not TableKind.STREAM
+                return kept and len(set(args)) == len(args) and set(args) == set(keys)
             case _:
-                return self.catalogue.request(keys, factors)
+                return False
 
     def localize(self, expr: Expr, wanted: Vars) -> Expr:
         """The same expression over base tables, with streams (which keep no rows) replaced by views of what is used."""
@@ -272,6 +277,24 @@ def _supported(factor: Expr, component: list[Expr]) -> bool:
 
 def _is_floating(factor: Expr) -> bool:
     return isinstance(factor, Value | Cond) or (isinstance(factor, Lift) and isinstance(factor.body, Value))
+
+
+def _with_presence(component: Sequence[Expr], own: Vars, factors: Iterable[Expr]) -> list[Expr]:
+    """The component with the tests of a product that its variables are not NULL, wherever else they are made.
+
+    Views are then the same for all changes: of s(a, c), whose columns are joined, it is the rows without NULLs that are
+    kept, and not those where a is not NULL for changes of c's other table, and a second time those where c is not NULL.
+    """
+    tests = (factor for factor in factors if _is_presence(factor) and inputs(factor) <= own)
+    return [*component, *(factor for factor in tests if factor not in component)]
+
+
+def _is_presence(factor: Expr) -> bool:
+    match factor:
+        case Cond(Call("is_not_null", (Var(),), _)):
+            return True
+        case _:
+            return False
 
 
 def _is_nested(factor: Expr) -> bool:
