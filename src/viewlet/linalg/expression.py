@@ -75,7 +75,8 @@ class Operators:
         return scale(1.0 / divisor, _one(self))
 
     def __pow__(self, other: object) -> Expression:
-        raise ProgramError(f"{self} ** k is element-wise in NumPy: write matrix_power({self}, k)")
+        power = described(other)
+        raise ProgramError(f"{self} ** {power} is element-wise in NumPy: write matrix_power({self}, {power})")
 
     @property
     def T(self) -> Expression:  # noqa: N802
