@@ -346,7 +346,7 @@ def page(figures: Figures, names: list[str]) -> str:
     found = list(dict.fromkeys(run for run, _ in figures))
 
     def cells(run: Run, unit: float) -> list[str]:
-        return [shown(figures[run, name], unit) for name in names]
+        return [shown(figures.get((run, name)), unit) for name in names]
 
     batch_lines, statement_lines = [], []
     single: dict[str, list[list[str]]] = {"inserts": [], "three tables": [], "memory": []}
@@ -354,7 +354,7 @@ def page(figures: Figures, names: list[str]) -> str:
         if run.what == "batches":
             line = [run.kind, f"{run.rows:,}"]
             for name in names:
-                mine, stream = figures[run, name], figures[Run("batches", "stream", run.rows), name]
+                mine, stream = figures.get((run, name)), figures.get((Run("batches", "stream", run.rows), name))
                 line += [shown(mine, 1e9 / run.rows), f"{mine / stream:.1f}" if mine and stream else ""]
             batch_lines.append(line)
         elif run.what in single:
@@ -388,9 +388,9 @@ def query_table(figures: Figures, names: list[str]) -> str:
             stream, kept = (
                 Run("queries", kind, rows, query=query, churn=churn) for kind in ("stream", "table with key")
             )
-            line.append(shown(figures[stream, names[-1]], 1e9))
+            line.append(shown(figures.get((stream, names[-1])), 1e9))
             for name in names:
-                mine, seconds = figures[kept, name], figures[stream, name]
+                mine, seconds = figures.get((kept, name)), figures.get((stream, name))
                 line.append(f"{mine / seconds:.1f}" if mine and seconds else "–")
         lines.append(line)
     head = [text for mode in modes for text in (f"{titles[mode]} (ns)", *(f"x {name}" for name in names))]
@@ -408,7 +408,10 @@ def draw(figures: Figures, names: list[str], target: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(6, 3.5))
     width = 0.8 / len(names)
     for place, name in enumerate(names):
-        ratios = [(figures[run, name] or 0) / (figures[Run("batches", "stream", run.rows), name] or 1) for run in kept]
+        ratios = [
+            (figures.get((run, name)) or 0) / (figures.get((Run("batches", "stream", run.rows), name)) or 1)
+            for run in kept
+        ]
         axes.bar([i + width * (place - (len(names) - 1) / 2) for i in range(len(kept))], ratios, width, label=name)
     axes.set_xticks(range(len(kept)), [f"{run.kind}\n{run.rows:,}" for run in kept])
     axes.set_yscale("log")
@@ -419,6 +422,7 @@ def draw(figures: Figures, names: list[str], target: Path) -> None:
 
 
 def main(
+    what: Annotated[str, typer.Option(help="any of queries,batches,UPDATE,...; all when empty")] = "",
     before: Annotated[Path | None, typer.Option(help="the src folder of a checkout to compare with")] = None,
     batch_sizes: Annotated[str, typer.Option(help="rows of a batch")] = "10000,500000",
     table_sizes: Annotated[str, typer.Option(help="rows of a table")] = "10000,1000000",
@@ -428,6 +432,7 @@ def main(
     most_before: Annotated[int, typer.Option(help="rows of a table up to which the other checkout is measured")] = 10
     ** 9,
     timeout: Annotated[float, typer.Option(help="seconds per figure")] = 300.0,
+    record: Annotated[Path | None, typer.Option(help="figures as JSON lines; those of earlier runs are kept")] = None,
     out: Annotated[Path | None, typer.Option(help="a file for the tables; a plot is drawn beside it")] = None,
     worker: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
@@ -441,14 +446,17 @@ def main(
     names = queries.split(",") if queries else [f"q{n:02}" for n in range(1, 23)]
     sizes = ([int(size) for size in text.split(",")] for text in (batch_sizes, table_sizes, query_sizes))
     for run in runs(*sizes, names):
-        for _ in range(rounds):
+        for turn in range(rounds):
             for name, source in sources.items():
                 skipped = name == "before" and run.what != "batches" and run.rows > most_before
                 found = None if skipped else isolated("bench.tables", asdict(run), source, timeout)
-                best = figures.get((run, name))
+                best = figures.get((run, name)) if turn else None
                 figures[run, name] = found if best is None else best if found is None else min(best, found)
+                if record is not None:
+                    with record.open("a") as lines:
+                        print(json.dumps([asdict(run), name, figures[run, name]]), file=lines)
         print(run, {name: figures[run, name] for name in sources}, flush=True)
-    text = page(figures, list(sources))
+    text = page(figures, [name for name in ("before", "now") if any(name == each for _, each in figures)])
     print(text)
     if out is not None:
         out.write_text(text)
