@@ -442,10 +442,13 @@ def main(
         print(MEASURES[run.what](run))
         return
     sources = ({"before": before.resolve()} if before is not None else {}) | {"now": ROOT / "src"}
-    figures: Figures = {}
+    known = record.read_text().splitlines() if record is not None and record.exists() else []
+    figures: Figures = {(Run(**run), name): seconds for run, name, seconds in map(json.loads, known)}
     names = queries.split(",") if queries else [f"q{n:02}" for n in range(1, 23)]
     sizes = ([int(size) for size in text.split(",")] for text in (batch_sizes, table_sizes, query_sizes))
     for run in runs(*sizes, names):
+        if what and run.what not in what.split(","):
+            continue
         for turn in range(rounds):
             for name, source in sources.items():
                 skipped = name == "before" and run.what != "batches" and run.rows > most_before

@@ -30,9 +30,10 @@ def datums_of_arrow(column: Any, type: SqlType) -> list[Datum] | None:
     if type.is_integer and pa.types.is_integer(given):
         datums = column.to_pylist()
         return _within(datums, *integer_range(type))
-    if (type.kind is Kind.BOOLEAN and pa.types.is_boolean(given)) or (
-        type.kind is Kind.VARCHAR and (pa.types.is_string(given) or pa.types.is_large_string(given))
-    ):
+    if type.kind is Kind.VARCHAR and (pa.types.is_string(given) or pa.types.is_large_string(given)):
+        known: dict[Datum, Datum] = {}
+        return [known.setdefault(text, text) for text in column.to_pylist()]  # one object for equal strings
+    if type.kind is Kind.BOOLEAN and pa.types.is_boolean(given):
         datums = column.to_pylist()
         return datums
     return None

@@ -18,6 +18,8 @@ from viewlet.triggers.statistics import Size, measured_size
 from viewlet.types import Row
 
 Payload = tuple[Any, ...]
+_ONCE = (1,)
+"""The payload of nearly all rows of tables: one for all of them."""
 
 
 class RowStore(Protocol):
@@ -169,7 +171,7 @@ class MapStore:
         index = self._indexes.get(positions)
         if index is None:
             index = self._build_index(positions)
-        return iter(index.buckets.get(part, ()))
+        return iter(index.keys_with(part))
 
     def add(self, key: Row, values: Payload) -> None:
         """payload[key] += values."""
@@ -183,13 +185,13 @@ class MapStore:
         before = {row: held[row] for row in rows if row in held}
         self._log.record(lambda: self._restore_rows(rows, before))
         self._touch(rows)
-        payloads: dict[int, Payload] = {}
         for row, weight in rows.items():
             count = weight + before[row][0] if row in before else weight
+            payload = _ONCE if count == 1 else (count,)
             if indexes:
-                self._put(row, (count,) if count else None)
+                self._put(row, payload if count else None)
             elif count:
-                held[row] = payloads.get(count) or payloads.setdefault(count, (count,))
+                held[row] = payload
             else:
                 held.pop(row, None)
 
@@ -262,7 +264,7 @@ class MapStore:
             self._rows[key] = payload
         for index in self._indexes.values():
             if payload is None:
-                index.discard(key)
+                index.remove(key)
             else:
                 index.add(key)
 
@@ -275,32 +277,36 @@ class MapStore:
 
 
 class _Index:
-    """The keys of a store by a part of them."""
+    """The keys of a store by a part of them: a tuple of one key, or a dictionary of several, which takes much more."""
 
-    __slots__ = ("_part", "buckets")
+    __slots__ = ("_buckets", "_only", "_part")
 
     def __init__(self, positions: tuple[int, ...]) -> None:
-        self._part = part_of(positions)
-        self.buckets: dict[Row, dict[Row, None]] = {}
+        self._only = len(positions) == 1
+        self._part: Callable[[Row], Any] = itemgetter(*positions) if positions else part_of(positions)
+        self._buckets: dict[Any, tuple[Row] | dict[Row, None]] = {}
+
+    def keys_with(self, part: Row) -> Iterable[Row]:
+        return self._buckets.get(part[0] if self._only else part, ())
 
     def add(self, key: Row) -> None:
-        self.buckets.setdefault(self._part(key), {})[key] = None
+        part = self._part(key)
+        bucket = self._buckets.get(part)
+        if bucket is None:
+            self._buckets[part] = (key,)
+        elif not isinstance(bucket, tuple):
+            bucket[key] = None
+        elif bucket[0] != key:
+            self._buckets[part] = {bucket[0]: None, key: None}
 
     def remove(self, key: Row) -> None:
+        """Removes a key, which may not be there."""
         part = self._part(key)
-        bucket = self.buckets[part]
-        del bucket[key]
-        if not bucket:
-            del self.buckets[part]
-
-    def discard(self, key: Row) -> None:
-        """Removes a key that may not be there."""
-        part = self._part(key)
-        bucket = self.buckets.get(part)
-        if bucket is not None:
+        bucket = self._buckets.get(part)
+        if isinstance(bucket, dict):
             bucket.pop(key, None)
-            if not bucket:
-                self.buckets.pop(part, None)
+        if not bucket or bucket == (key,):
+            self._buckets.pop(part, None)
 
 
 def part_of(positions: tuple[int, ...]) -> Callable[[Row], Row]:
