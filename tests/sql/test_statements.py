@@ -111,20 +111,15 @@ def test_changes_become_queries() -> None:
 
     insert = one("INSERT INTO r (t, b) SELECT 'z', MAX(b) FROM r")
     assert isinstance(insert, Modify)
-    assert insert.inserted_sql is not None
-    assert duck.execute(insert.inserted_sql).fetchall() == [(None, 6, None, "z", None)]
+    assert duck.execute(insert.changes_sql).fetchall() == [(None, 6, None, "z", None)]
 
     delete = one("DELETE FROM r AS q WHERE q.a > 1")
     assert isinstance(delete, Modify)
-    assert delete.deleted_sql is not None
-    assert duck.execute(delete.deleted_sql).fetchall() == [(5, 6, None, "y", None)]
+    assert duck.execute(delete.changes_sql).fetchall() == [(5, 6, None, "y", None)]
 
     update = one("UPDATE r SET b = a + 1.4, t = upper(t) WHERE t = 'y'")
     assert isinstance(update, Modify)
-    assert update.deleted_sql is not None
-    assert update.inserted_sql is not None
-    assert duck.execute(update.deleted_sql).fetchall() == [(5, 6, None, "y", None)]
-    assert duck.execute(update.inserted_sql).fetchall() == [(5, 6, None, "Y", None)]
+    assert duck.execute(update.changes_sql).fetchall() == [(5, 6, None, "y", None, 5, 6, None, "Y", None)]
 
 
 ORDERED = [

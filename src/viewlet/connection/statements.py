@@ -15,7 +15,8 @@ from viewlet.engine.kinds import kind_defined_by
 from viewlet.errors import DataError, SchemaError, SqlError, UnsupportedError, ViewletError
 from viewlet.hosts.catalogue import LostView, unreadable_stream
 from viewlet.runtime.garbage import collecting_afterwards
-from viewlet.types import TableKind
+from viewlet.tables.base_table import BaseTable
+from viewlet.types import Row, TableKind
 
 if TYPE_CHECKING:
     from viewlet.sql import CreateTable, CreateView, Drop, Explain, Modify, Select, Statement
@@ -181,20 +182,72 @@ class StatementRunner:
             self._arrow[name] = version, database.arrow(name)
         return self._arrow[name][1]
 
-    def _modify(self, statement: Modify, database: Database) -> int:
-        """INSERT, DELETE, UPDATE: the rows to take out and to put in are queried, then applied as one batch.
+    def _modify(self, statement: Modify, database: Database) -> Any:
+        """A statement that changes rows: its changes are queried, then applied as one batch.
 
-        Where the condition names primary keys, the queries read the rows with these keys instead of the whole table.
+        Where the condition names primary keys, or new rows do, the query reads the rows with these keys instead of the
+        whole table. The answer is the number of changed rows, or that of RETURNING.
         """
         table = database.catalogue.find_table(statement.table)
-        schema = table.schema
-        rows = database.rows_with_keys(schema.name, statement.keys) if statement.keys is not None else None
-        given = {} if rows is None else {schema.name: rows_to_arrow(schema.columns, rows.items())}
-        queries = ((statement.deleted_sql, -1), (statement.inserted_sql, 1))
-        answers = [(self._query(sql, database, statement.sql, given), sign) for sql, sign in queries if sql is not None]
-        database.host.expect({schema.name: sum(int(rows.num_rows) for rows, _ in answers)})
-        self._session.commit({schema.name: database.net_change(table, answers)})
-        return max((int(rows.num_rows) for rows, _ in answers), default=0)
+        schema, given, keys = table.schema, dict[str, Any](), statement.keys
+        if (new := statement.new_rows) is not None:
+            incoming = given[new.name] = self._query(new.sql, database, statement.sql)
+            if new.decide_by_keys and incoming.num_rows <= MOST_KEYS_MET:
+                keys = _primary_keys(table, incoming, database)
+        if keys is not None and (rows := database.rows_with_keys(schema.name, keys)) is not None:
+            given[schema.name] = rows_to_arrow(schema.columns, rows.items())
+        answer = self._query(statement.changes_sql, database, statement.sql, given)
+        gone, come = _old_and_new(statement.kind, answer, schema.column_names)
+        sides = [(rows, sign) for rows, sign in ((gone, -1), (come, 1)) if rows is not None]
+        database.host.expect({schema.name: sum(int(rows.num_rows) for rows, _ in sides)})
+        self._session.commit({schema.name: database.net_change(table, sides)})
+        if statement.returning is None:
+            return int(answer.num_rows)
+        changed, asked = _changed_rows(answer, gone, come), statement.returning
+        read = {asked.name: changed} if asked.reads_others else {asked.name: changed, schema.name: changed}
+        return self._query(asked.sql, database, statement.sql, read)
+
+
+MOST_KEYS_MET = 100_000
+"""Of more new rows than this, all rows of the table are read instead of those with their keys."""
+
+
+def _primary_keys(table: BaseTable, rows: Any, database: Database) -> tuple[Row, ...]:
+    """The primary keys of new rows."""
+    schema = table.schema
+    at = [schema.column_names.index(name) for name in schema.primary_key]
+    change = database.change_of(table, rows, 1, encoded=False)
+    return tuple({tuple(row[i] for i in at): None for row in change.rows()})
+
+
+def _old_and_new(kind: str, answer: Any, names: Sequence[str]) -> tuple[Any, Any]:
+    """The rows that a statement takes out and puts in; None for a side that it does not have."""
+    if kind in ("insert", "delete"):
+        return (None, answer) if kind == "insert" else (answer, None)
+    old, new = (
+        answer.select([f"{side} {i}" for i in range(len(names))]).rename_columns(list(names)) for side in ("old", "new")
+    )
+    if kind == "update":
+        return old, new
+    import pyarrow.compute as pc
+
+    action = answer["merge_action"]
+    return old.filter(pc.not_equal(action, "INSERT")), new.filter(pc.not_equal(action, "DELETE"))
+
+
+def _changed_rows(answer: Any, old: Any, new: Any) -> Any:
+    """What RETURNING reads: the new rows, and the old ones of deletes; MERGE also says what it did."""
+    if old is None or "merge_action" not in answer.column_names:
+        return old if new is None else new
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    action = answer["merge_action"]
+    gone = old.filter(pc.equal(action.filter(pc.not_equal(action, "INSERT")), "DELETE"))
+    done = pa.array(
+        [*action.filter(pc.not_equal(action, "DELETE")).to_pylist(), *["DELETE"] * gone.num_rows], pa.string()
+    )
+    return pa.concat_tables([new, gone]).append_column("merge_action", done)
 
 
 def _rows_asked_for(name: str, database: Database, sql: str) -> Any:

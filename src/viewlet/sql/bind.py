@@ -15,7 +15,7 @@ from viewlet.algebra.query import Query
 from viewlet.sql.adaptive_views import ADAPTIVE, ADAPTIVE_OPTIONS, AdaptiveOptions, bind_adaptive
 from viewlet.sql.depth import shallow
 from viewlet.sql.matrix_programs import bind_matrix_program
-from viewlet.sql.modify import bind_modify
+from viewlet.sql.modify import MODIFYING, bind_modify
 from viewlet.sql.parser import quiet
 from viewlet.sql.query import translate_to_query
 from viewlet.sql.ring_views import asks_for_cofactor, bind_ring_view
@@ -101,7 +101,7 @@ def bind_statement(
     if is_partitioned_stream(raw):
         return _partitioned_stream(raw, names)
     node = parse(raw, aggregates=aggregates)
-    if isinstance(node, exp.Create | exp.Drop | exp.Insert | exp.Delete | exp.Update):
+    if isinstance(node, (exp.Create, exp.Drop, *MODIFYING)):
         with quiet(), shallow(node, raw.source), everything_read(node, raw.source):
             return _bind(node, raw, names)
     if isinstance(node, _QUERY) or raw.words[0] in ("PIVOT", "UNPIVOT", "DESCRIBE", "SHOW", "SUMMARIZE"):

@@ -86,18 +86,43 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True)
-class Modify:
-    """INSERT, DELETE or UPDATE: queries for the rows to delete and the rows to insert, in table column order.
+class NewRows:
+    """Rows in the columns of the table, which are computed first, and which the query for the changes reads by a name.
 
-    `keys` are the primary keys of all rows that the condition can pick, if it says so.
+    Where they decide by their keys, that query needs only rows of the table that have the primary key of a new one.
+    """
+
+    name: str
+    sql: str
+    decide_by_keys: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Returning:
+    """The query that answers a statement instead of the number of its rows; it reads the changed rows by a name."""
+
+    name: str
+    sql: str
+    reads_others: bool
+    """It has a query inside, which may read the table itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Modify:
+    """A statement that changes rows of a table, as a query for the changes.
+
+    An `insert` answers with the new rows, a `delete` with those that go, both in the columns of the table; an `update`
+    with columns `old 0`, ... and `new 0`, ..., and a `merge` with these and the `merge_action`: INSERT, UPDATE, DELETE.
     """
 
     kind: str
     table: str
-    deleted_sql: str | None = None
-    inserted_sql: str | None = None
+    changes_sql: str
     sql: str = ""
     keys: tuple[Row, ...] | None = None
+    """The primary keys of all rows that the condition can pick, if it says so."""
+    new_rows: NewRows | None = None
+    returning: Returning | None = None
 
 
 @dataclass(frozen=True, slots=True)

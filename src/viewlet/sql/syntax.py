@@ -89,9 +89,11 @@ _SCALARS: dict[type[exp.Expr], Arguments] = {
 _STATEMENTS: dict[type[exp.Expr], Arguments] = {
     exp.Create: _reads("this", "kind", "expression", "exists", "properties", "replace"),
     exp.Drop: _reads("this", "kind", "tables", "exists", "materialized", "restrict"),
-    exp.Insert: _reads("this", "expression", "with_"),
-    exp.Delete: _reads("this", "where"),
-    exp.Update: _reads("this", "expressions", "where"),
+    exp.Insert: _reads("this", "expression", "with_", "conflict", "alternative", "returning", "by_name", "default"),
+    exp.Delete: _reads("this", "where", "using", "with_", "returning"),
+    exp.Update: _reads("this", "expressions", "where", "from_", "with_", "returning"),
+    exp.Merge: _reads("this", "using", "on", "using_cond", "whens", "with_", "returning"),
+    exp.TruncateTable: _reads("expressions"),
     exp.Schema: _reads("this", "expressions"),
     exp.ColumnDef: _reads("this", "kind", "constraints"),
     exp.ColumnConstraint: _reads("this", "kind"),  # `this` is a name of the constraint, which nothing refers to
@@ -129,6 +131,8 @@ def _table() -> dict[type[exp.Expr], Arguments]:
     return {cls: names | FLAGS.get(cls, frozenset()) for cls, names in known.items()}
 
 
+_READ_BY_DUCKDB = (exp.Insert, exp.Delete, exp.Update, exp.Merge, exp.TruncateTable)
+"""What is inside is text of a query for DuckDB."""
 UNDERSTOOD: Mapping[type[exp.Expr], Arguments] = _table()
 _TITLES: dict[tuple[type[exp.Expr], str], str] = {
     (exp.Table, "version"): "FOR SYSTEM_TIME and VERSION AS OF",
@@ -137,7 +141,6 @@ _TITLES: dict[tuple[type[exp.Expr], str], str] = {
     (exp.Table, "only"): "ONLY",
     (exp.Table, "hints"): "a table hint",
     (exp.Select, "hint"): "a hint",
-    (exp.Update, "from_"): "UPDATE with FROM",
     (exp.With, "recursive"): "WITH RECURSIVE",
 }
 
@@ -173,7 +176,7 @@ def find_unread(node: exp.Expr, source: Source) -> UnsupportedError | None:
                 continue
             if name not in names:
                 return _refusal(part, name, value, source)
-            if not isinstance(part, exp.Insert | exp.Delete | exp.Update):  # DuckDB reads what is inside
+            if not isinstance(part, _READ_BY_DUCKDB):
                 pending += [child for child in ensure_list(value) if isinstance(child, exp.Expr)]
     return None
 

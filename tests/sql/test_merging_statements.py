@@ -1,0 +1,218 @@
+"""Statements that insert, replace and delete at once leave what they leave in DuckDB, whatever the rows are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import viewlet
+from viewlet.errors import DataError, SqlError, UnsupportedError, ViewletError
+
+TABLES = """
+    CREATE TABLE t (k BIGINT, g VARCHAR, v BIGINT, x DECIMAL(8,2), PRIMARY KEY (k, g));
+    CREATE TABLE s (k BIGINT, g VARCHAR, v BIGINT);
+"""
+VIEW = "SELECT g, SUM(v) AS v, SUM(x) AS x, COUNT(*) AS n, MAX(k) AS k FROM t GROUP BY g"
+
+
+def rows(chance: random.Random, distinct: bool = False) -> str:
+    found = {
+        (chance.randrange(6), chance.choice(["'a'", "'b'", "''"])): chance.choice(["NULL", str(chance.randrange(9))])
+        for _ in range(chance.randrange(1, 6))
+    }
+    listed = [f"({k}, {g}, {v})" for (k, g), v in found.items()]
+    return ", ".join(listed if distinct else [*listed, *chance.sample(listed, 1)])
+
+
+def condition(chance: random.Random, *names: str) -> str:
+    return chance.choice(
+        [f"{chance.choice(names)} > {chance.randrange(6)}", f"{chance.choice(names)} IS NULL", "TRUE", "NULL"]
+    )
+
+
+def value(chance: random.Random, *names: str) -> str:
+    name = chance.choice(names)
+    return chance.choice([name, f"{name} + 1", f"coalesce({name}, 7)", "NULL", "3", f"-{name}"])
+
+
+def insert(chance: random.Random) -> str:
+    way = chance.choice(["OR REPLACE ", "OR IGNORE ", ""])
+    head = f"INSERT {way}INTO t AS q (k, g, v) VALUES {rows(chance, distinct=True)}"
+    if way:
+        return head.replace(" AS q", "")
+    if chance.random() < 0.3:
+        return f"{head} ON CONFLICT DO NOTHING"
+    set_x = f", x = {value(chance, 'x', 'excluded.v', 'q.v')}" if chance.random() < 0.5 else ""
+    where = f" WHERE {condition(chance, 'q.v', 'excluded.v', 'x')}" if chance.random() < 0.5 else ""
+    return f"{head} ON CONFLICT (g, k) DO UPDATE SET v = {value(chance, 'v', 'excluded.v', 'q.v')}{set_x}{where}"
+
+
+def merge(chance: random.Random) -> str:
+    source = "(SELECT k, g, MAX(v) AS v FROM s GROUP BY k, g) AS s"
+    clauses = []
+    for _ in range(chance.randrange(1, 4)):
+        only = f" AND {condition(chance, 't.v', 's.v', 't.x')}" if chance.random() < 0.6 else ""
+        done = chance.choice([f"UPDATE SET v = {value(chance, 't.v', 's.v')}", "DELETE", "DO NOTHING"])
+        clauses.append(f"WHEN MATCHED{only} THEN {done}")
+    for _ in range(chance.randrange(3)):
+        only = f" AND {condition(chance, 's.v', 's.k')}" if chance.random() < 0.6 else ""
+        done = chance.choice([f"INSERT (g, k, x) VALUES (s.g, s.k, {value(chance, 's.v')})", "DO NOTHING"])
+        clauses.append(f"WHEN NOT MATCHED{only} THEN {done}")
+    if chance.random() < 0.5:
+        only = f" AND {condition(chance, 't.v', 't.x')}" if chance.random() < 0.7 else ""
+        done = chance.choice([f"UPDATE SET x = {value(chance, 't.x', 't.v')}", "DELETE"])
+        clauses.append(f"WHEN NOT MATCHED BY SOURCE{only} THEN {done}")
+    return f"MERGE INTO t USING {source} ON t.k = s.k AND t.g = s.g {' '.join(clauses)}"
+
+
+def update(chance: random.Random) -> str:
+    source = "(SELECT k, MAX(v) AS v FROM s GROUP BY k) AS m"
+    where = condition(chance, "m.v", "t.x")
+    return f"UPDATE t SET v = {value(chance, 'm.v', 't.v')} FROM {source} WHERE t.k = m.k AND {where}"
+
+
+def delete(chance: random.Random) -> str:
+    return f"DELETE FROM t USING s WHERE t.k = s.k AND {condition(chance, 's.v', 't.v')}"
+
+
+def other(chance: random.Random) -> str:
+    fresh = chance.randrange(100, 10**6)
+    return chance.choice(
+        [
+            f"INSERT INTO s VALUES {rows(chance)}",
+            f"DELETE FROM s WHERE {condition(chance, 'v', 'k')}",
+            f"INSERT INTO t BY NAME SELECT 'c' AS g, {fresh} AS k",
+            f"WITH z AS (SELECT {fresh} AS k) INSERT INTO t (k, g) SELECT k, 'w' FROM z",
+            "UPDATE t SET (v, x) = (v + 1, 2.5) WHERE g = 'a'",
+            "UPDATE t SET v = DEFAULT WHERE k = 3",
+            "TRUNCATE t" if chance.random() < 0.2 else "TRUNCATE TABLE s",
+        ]
+    )
+
+
+REFUSALS = (duckdb.ConstraintException, duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.ParserException)
+STATEMENTS: list[Callable[[random.Random], str]] = [insert, insert, merge, merge, update, delete, other, other]
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+@pytest.mark.parametrize("seed", range(4))
+def test_random_statements(seed: int, engine: str, tmp_path: Path) -> None:
+    chance, oracle = random.Random(seed), duckdb.connect()
+    db = viewlet.connect(tmp_path / "d" if seed % 2 else None, engine=engine)
+    oracle.execute(TABLES)
+    db.execute(TABLES)
+    db.execute(f"CREATE MATERIALIZED VIEW w AS {VIEW}")
+    done = 0
+    for _ in range(120):
+        sql = chance.choice(STATEMENTS)(chance)
+        returns = f" RETURNING {'merge_action, ' if sql.startswith('MERGE') else ''}k, v" * (chance.random() < 0.3)
+        is_plain = sql.startswith("TRUNCATE")
+        try:
+            expected: Any = oracle.execute(sql + returns * (not is_plain)).fetchall()
+        except (
+            duckdb.ConstraintException,
+            duckdb.ConversionException,
+            duckdb.OutOfRangeException,
+            duckdb.ParserException,
+        ):
+            with pytest.raises(ViewletError):
+                db.execute(sql)
+            continue
+        answer = db.execute(sql + returns * (not is_plain))
+        done += 1
+        if returns and not is_plain:
+            assert ordered(map(tuple, (row.values() for row in answer.to_pylist()))) == ordered(expected), sql
+        elif "DO NOTHING" not in sql and not sql.startswith(("MERGE", "TRUNCATE")):
+            assert [(answer,)] == expected, sql
+        assert ordered(db.table("t").rows()) == ordered(oracle.execute("SELECT * FROM t").fetchall()), sql
+        assert ordered(db.view("w").rows()) == ordered(oracle.execute(VIEW).fetchall()), sql
+    assert done > 90
+
+
+def ordered(found: Any) -> list[Any]:
+    return sorted((tuple(row) for row in found), key=repr)
+
+
+@pytest.fixture
+def db() -> viewlet.Connection:
+    made = viewlet.connect(engine="interpreter")
+    made.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT); CREATE TABLE bag (a BIGINT, b BIGINT)")
+    made.apply({"t": [(1, 10), (2, 20)], "bag": [(1, 1), (1, 1), (2, 2)]})
+    return made
+
+
+@pytest.mark.parametrize(
+    ("sql", "error", "message"),
+    [
+        ("INSERT INTO t VALUES (1, 1), (1, 2) ON CONFLICT DO UPDATE SET v = 1", SqlError, "two rows of the statement"),
+        ("MERGE INTO t USING bag ON k = a WHEN MATCHED THEN DELETE", SqlError, "two rows of the statement"),
+        ("INSERT INTO bag VALUES (1, 1) ON CONFLICT DO NOTHING", SqlError, "no PRIMARY KEY"),
+        ("INSERT OR REPLACE INTO bag VALUES (1, 1)", SqlError, "no PRIMARY KEY"),
+        ("INSERT INTO t VALUES (1, 1) ON CONFLICT (v) DO NOTHING", SqlError, r"PRIMARY KEY \(k\) only"),
+        ("INSERT INTO t VALUES (1, 1) ON CONFLICT (nobody) DO NOTHING", SqlError, "nobody"),
+        ("INSERT INTO t VALUES (1, 1) ON CONFLICT (k) DO UPDATE SET nobody = 1", SqlError, "nobody"),
+        ("INSERT OR REPLACE INTO t VALUES (NULL, 1)", DataError, "NULL is refused"),
+        ("INSERT INTO t BY NAME SELECT * FROM bag", UnsupportedError, "name its columns"),
+        ("INSERT INTO t BY NAME SELECT 1 AS nobody", SqlError, "nobody"),
+        ("UPDATE t SET v = nobody FROM bag", SqlError, "nobody"),
+        ("DELETE FROM t USING nobody WHERE t.k = nobody.k", SqlError, "nobody"),
+        ("MERGE INTO nobody USING bag ON TRUE WHEN MATCHED THEN DELETE", SqlError, "nobody"),
+        ("MERGE INTO t USING bag ON k = a WHEN NOT MATCHED THEN DELETE", UnsupportedError, "DELETE"),
+        ("MERGE INTO t USING bag ON k = a WHEN MATCHED THEN INSERT VALUES (1, 2)", UnsupportedError, "INSERT"),
+        ("MERGE INTO t USING bag ON k = a WHEN NOT MATCHED THEN INSERT (k) VALUES (1, 2)", SqlError, "2 values"),
+        (
+            "MERGE INTO t USING bag ON TRUE WHEN MATCHED THEN DELETE WHEN MATCHED THEN DELETE",
+            SqlError,
+            "no row reaches",
+        ),
+        ("TRUNCATE t, bag", UnsupportedError, "several tables"),
+        ("TRUNCATE nobody", SqlError, "nobody"),
+        ("UPDATE t SET k = 2 WHERE k = 1", DataError, "duplicate key"),
+        ("INSERT INTO t VALUES (3, 1) RETURNING nobody", SqlError, "nobody"),
+    ],
+)
+def test_what_is_refused(sql: str, error: type[Exception], message: str, db: viewlet.Connection) -> None:
+    with pytest.raises(error, match=message):
+        db.execute(sql)
+    assert db.table("t").rows() == [(1, 10), (2, 20)] or "RETURNING" in sql
+
+
+def test_equal_rows_are_changed_one_by_one(db: viewlet.Connection) -> None:
+    assert db.execute("UPDATE bag SET b = t.v FROM t WHERE t.k = bag.a") == 3
+    assert sorted(db.table("bag").rows()) == [(1, 10), (1, 10), (2, 20)]
+    assert db.execute("DELETE FROM bag USING t WHERE a = k AND t.v = 10") == 2
+
+
+def test_names_that_statements_use_themselves() -> None:
+    db = viewlet.connect()
+    columns = ["row number", "merge_action", "place", "changed row", "old 0", "excluded", "action"]
+    listed = ", ".join(f'"{name}" BIGINT' for name in columns)
+    db.execute(f'CREATE TABLE "new rows" ({listed}, PRIMARY KEY ("row number"))')
+    db.execute('INSERT INTO "new rows" VALUES (1, 2, 3, 4, 5, 6, 7), (2, 0, 0, 0, 0, 0, 0)')
+    db.execute('INSERT OR REPLACE INTO "new rows" VALUES (1, 9, 9, 9, 9, 9, 9)')
+    db.execute('UPDATE "new rows" AS a SET "place" = 5 FROM (SELECT 2 AS k) AS b WHERE a."row number" = b.k')
+    db.execute(
+        'MERGE INTO "new rows" AS a USING (SELECT 1 AS k) AS b ON a."row number" = b.k'
+        " WHEN MATCHED THEN UPDATE SET action = 1"
+    )
+    assert sorted(db.table("new rows").rows()) == [(1, 9, 9, 9, 9, 9, 1), (2, 0, 5, 0, 0, 0, 0)]
+
+
+def test_only_rows_with_the_keys_of_new_ones_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    db, whole = viewlet.connect(engine="compiled"), list[str]()
+    db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT)")
+    db.insert("t", pa.table({"k": range(100_000), "v": range(100_000)}))
+    database = type(db._session._database)
+    read = database.arrow
+    monkeypatch.setattr(database, "arrow", lambda self, name: whole.append(name) or read(self, name))
+    assert db.execute("INSERT OR REPLACE INTO t VALUES (2, 5), (-3, 6)") == 2
+    added = "INSERT INTO t VALUES (-3, 1) ON CONFLICT DO UPDATE SET v = t.v + excluded.v RETURNING v"
+    assert db.execute(added)["v"].to_pylist() == [7]
+    assert not whole
+    assert db.execute("SELECT v FROM t WHERE k IN (2, -3) ORDER BY k")["v"].to_pylist() == [7, 5]
