@@ -302,7 +302,9 @@ def _read_csv(path: Path, columns: Columns) -> tuple[Any, int]:
             types = ", ".join(
                 f"{_text(name)}: {_text(type)}" for name, type in declared.items() if name.lower() in present
             )
-            query = f"SELECT * FROM read_csv(?, {options}, types = {{{types}}})"
+            whole = [column for column in columns if column.type.is_integer and column.name.lower() in present]
+            shown = f"REPLACE ({', '.join(map(_integer, whole))})" if whole else ""
+            query = f"SELECT * {shown} FROM read_csv(?, {options}, types = {{{types}}})"
             with interruptible():
                 data: Any = reader.sql(query, params=[file]).to_arrow_table()
         except duckdb.Error as error:
@@ -318,10 +320,19 @@ def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
+def _integer(column: Column) -> str:
+    """A column of texts as integers: DuckDB itself would round what has a fraction."""
+    name = '"' + column.name.replace('"', '""') + '"'
+    refusal = f"error({_text(f'{column.name} ({column.type}): ')} || {name} || ' is no integer')"
+    is_whole = f"regexp_full_match({name}, '\\s*[+-]?[0-9]+([.]0*)?\\s*')"
+    value = f"CASE WHEN {name} IS NULL OR {is_whole} THEN CAST({name} AS {column.type}) ELSE {refusal} END"
+    return f"{value} AS {name}"
+
+
 def _csv_type(type: SqlType) -> str:
-    """What DuckDB reads a column as; decimals, dates and times stay text, which the edge converts without rounding."""
+    """What DuckDB reads a column as; what it would round stays text."""
     exact_as_text = (Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.VARCHAR)
-    return "VARCHAR" if type.kind in exact_as_text else str(type)
+    return "VARCHAR" if type.kind in exact_as_text or type.is_integer else str(type)
 
 
 def _read_json(path: Path, columns: Columns) -> tuple[Any, int]:
@@ -355,7 +366,9 @@ def print_rows(result: Any, format: Format) -> None:
         case Format.CSV:
             _print_csv(result)
         case Format.JSON:
-            typer.echo(json.dumps(result.to_pylist(), default=_to_json, indent=2))
+            names, columns = result.column_names, [_values(column) for column in result.columns]
+            rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+            typer.echo(json.dumps(rows, default=_to_json, indent=2))
 
 
 def _print_table(result: Any) -> None:
@@ -366,7 +379,7 @@ def _print_table(result: Any) -> None:
     table = RichTable(box=box.SIMPLE_HEAD)
     for column in result.schema:
         table.add_column(one_line(column.name), justify="right" if _is_number(column.type) else "left")
-    for row in zip(*(column.to_pylist() for column in result.columns), strict=True):
+    for row in zip(*map(_values, result.columns), strict=True):
         table.add_row(*("NULL" if value is None else one_line(str(value)) for value in row))
     Console(highlight=False, markup=False).print(table)
 
@@ -376,7 +389,20 @@ def _print_csv(result: Any) -> None:
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(result.column_names)
-    writer.writerows(zip(*(column.to_pylist() for column in result.columns), strict=True))
+    writer.writerows(zip(*map(_values, result.columns), strict=True))
+
+
+def _values(column: Any) -> list[Any]:
+    """A column as Python values, or as text where Python has none: dates before the year 1 and after 9999."""
+    import pyarrow as pa
+
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        try:
+            return list(column.cast(pa.string()).to_pylist())
+        except pa.ArrowException as error:
+            raise DataError(f"a column of the result has values that cannot be shown: {_first_line(error)}") from error
 
 
 def _is_number(type: Any) -> bool:

@@ -230,3 +230,33 @@ def test_json_that_python_does_not_read_is_refused(text: str, run: Run) -> None:
     outcome = run("run", "s.sql", "--load", "t=t.json", s__sql="CREATE TABLE t (a BIGINT)")
     assert outcome.code == 2
     assert outcome.err.startswith("error: cannot read t.json")
+
+
+@pytest.mark.parametrize(
+    "text", ["1.5", "1e-1", "0x10", "1_0", "true", "-0.25", "99999999999999999999", "1.0000000001"]
+)
+def test_a_csv_file_is_not_rounded(run: Run, text: str) -> None:
+    Path("script.sql").write_text('CREATE TABLE t ("a ""b" BIGINT, i SMALLINT); SELECT * FROM t;')
+    for name in ('"a ""b"', "I"):
+        Path("t.csv").write_text(f"{name}\n7\n{text}\n")
+        found = run("run", "script.sql", "--load", "t=t.csv")
+        assert found.code == 2
+        assert "cannot read t.csv as CSV" in found.err
+    Path("t.csv").write_text('"a ""b",I\n-7.0,+5\n , 32767\n12.,\n')
+    assert run("run", "script.sql", "--load", "t=t.csv", "--format", "csv").code == 2, "a blank is no integer"
+    Path("t.csv").write_text('"a ""b",I\n-7.0,+5\n, 32767\n12.,\n')
+    found = run("run", "script.sql", "--load", "t=t.csv", "--format", "csv")
+    assert (found.code, found.out) == (0, '"a ""b",i\n-7,5\n12,\n,32767\n')
+
+
+@pytest.mark.parametrize("format", ["table", "csv", "json"])
+@pytest.mark.parametrize("value", ["DATE '9999-12-31' + 5", "'infinity'::TIMESTAMP", "'0044-03-15 (BC)'::DATE"])
+def test_times_that_python_does_not_have_are_printed(run: Run, value: str, format: str) -> None:
+    Path("script.sql").write_text(f"SELECT {value} AS d, 1 AS n;")
+    found = run("run", "script.sql", "--format", format)
+    assert found.code == 0
+    assert "1" in found.out
+    Path("script.sql").write_text(f"SELECT [{value}] AS d;")
+    found = run("run", "script.sql", "--format", format)
+    assert found.code == 2
+    assert "cannot be shown" in found.err
