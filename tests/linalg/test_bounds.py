@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -107,3 +109,42 @@ def test_where_bounds_cannot_be_accumulated() -> None:
         program.start(A=np.eye(3), bounds=True, defer=4)
     with pytest.raises(linalg.ProgramError, match="bounds=True"):
         program.start(A=np.eye(3), bounds=True, backend=linalg.ModularBackend(97))
+
+
+def _distance(found: Any, wanted: Any) -> Any:
+    """The square of the Frobenius norm of a difference."""
+    return sum((Fraction(float(a)) - b) ** 2 for a, b in zip(found.flat, wanted.flat, strict=True))
+
+
+def _exact(array: Any) -> Any:
+    return np.vectorize(Fraction, otypes=[object])(array)
+
+
+@pytest.mark.parametrize("strategy", ["incremental", "hybrid", "reevaluate"])
+@pytest.mark.parametrize("bounds", [False, True])
+@pytest.mark.parametrize("power", [-300, -200, -160, 150, 160, 200, 300])
+def test_norms_of_numbers_whose_squares_are_no_doubles(power: int, bounds: bool, strategy: str) -> None:
+    rng, size = np.random.default_rng(power + 300), 10.0**power
+    a, b = rng.standard_normal((4, 3)) * size, rng.standard_normal((3, 2)) / size
+    s = (np.eye(3) + 0.1 * np.ones((3, 3))) * size
+    text = "input A(m, n), B(n, p), S(n, n) definite; C := A * B; D := 3 * A; W := inv(S); output C, D, W;"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = linalg.program(text).start(A=a, B=b, S=s, strategy=strategy, bounds=bounds)
+        for _ in range(3):
+            u, v = rng.standard_normal((4, 1)) * size, rng.standard_normal((3, 1))
+            run.update("A", u, v)
+            run.set("B", 1, 1, rng.standard_normal() / size)
+            x = rng.standard_normal((3, 1)) * size**0.5
+            run.update("S", x, x)
+        now = {name: _exact(run[name]) for name in "ABSW"}
+        reports = {name: run.error(name) for name in "CDW"}
+    for name, wanted in (("C", now["A"] @ now["B"]), ("D", 3 * now["A"])):
+        error, report = _distance(run[name], wanted), reports[name]
+        assert error <= Fraction(report.bound) ** 2, name
+        assert error <= Fraction(report.estimate) ** 2, name
+        assert report.relative_bound < 1e-12, name
+    off = now["S"] @ now["W"] - _exact(np.eye(3))
+    distance = math.sqrt(float(sum(each * each for each in off.flat)))
+    assert distance / np.linalg.norm(np.array(run["S"] / size)) <= reports["W"].bound * size
+    assert reports["W"].relative_bound < 1e-12

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 from tests.linalg.oracle import value
 from viewlet import linalg
+from viewlet.errors import ViewletError
 
 STRATEGIES = ["incremental", "hybrid", "reevaluate", "auto"]
 
@@ -164,3 +167,73 @@ def test_entries_are_set_exactly(sparse: bool) -> None:
     with pytest.raises(linalg.MatrixDataError, match="only finite numbers"):
         run.apply({"A": linalg.Entries([0, 1], [0, 0], [1.0, np.nan])})
     assert run["A"][0, 0] == 0.1
+
+
+# -- what is no number, or no change -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.ma.masked_array(np.ones((3, 3)), mask=np.eye(3)),
+        np.full((3, 3), np.longdouble("1e4000")),
+        np.full((3, 3), np.inf),
+        [[10**400] * 3] * 3,
+        [[None] * 3] * 3,
+        np.eye(3) * 1j,
+    ],
+    ids=["masked", "too large", "infinite", "too large a whole number", "none", "complex"],
+)
+def test_what_is_no_finite_number_is_refused_by_name_and_without_a_warning(value: Any, kind: Any) -> None:
+    program = linalg.program("input A(n, n); C := A * A;")
+    run = program.start(A=np.eye(3, dtype=kind))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        for use in (
+            lambda: program.start(A=value, dtype=kind),
+            lambda: run.add("A", value),
+            lambda: run.update("A", value, np.eye(3)),
+            lambda: run.set_row("A", 0, value[0]),
+            lambda: run.set_column("A", 0, value[0]),
+            lambda: run.set("A", 0, 0, value[0][0]),
+        ):
+            with pytest.raises(linalg.MatrixDataError, match=r"^(the .* of |u of )?A "):
+                use()
+    assert np.array_equal(run["C"], np.eye(3))
+
+
+def test_a_number_that_float32_does_not_have_is_refused() -> None:
+    run = linalg.program("input A(n, n); C := 2 * A;").start(A=np.eye(2, dtype=np.float32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(linalg.MatrixDataError, match="finite"):
+            run.set("A", 0, 0, 1e39)
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda p, r: r.scale("A", 10**400), "multiplied by a finite number"),
+        (lambda p, r: r.scale("A", np.float64(np.nan)), "multiplied by a finite number"),
+        (lambda p, r: r.apply("A"), "takes {input: change}"),
+        (lambda p, r: r.apply({"A": linalg.Entries([0], [0, 1], [1.0])}), "1 rows, 2 columns and 1 values"),
+        (lambda p, r: r.apply({"A": linalg.Entries([0, 1], [0, 1], [1.0])}), "2 rows, 2 columns and 1 values"),
+        (lambda p, r: p.start(A=np.eye(2), backend=3), "backend is a name"),
+        (lambda p, r: p.start(A=np.eye(2), bounds="no"), "bounds is True or False"),
+        (lambda p, r: p.start(A=np.eye(2), cholesky="no"), "cholesky is True or False"),
+    ],
+)
+def test_other_arguments_are_refused_by_name(use: Any, message: str) -> None:
+    program = linalg.program("input A(n, n); C := A * A;")
+    run = program.start(A=np.eye(2))
+    with pytest.raises(ViewletError, match=message):
+        use(program, run)
+    assert np.array_equal(run["A"], np.eye(2))
+
+
+@pytest.mark.parametrize("factor", [2, np.float32(2), np.int64(2), Fraction(2)])
+def test_an_input_is_multiplied_by_numbers_of_any_type(factor: Any) -> None:
+    run = linalg.program("input A(n, n); C := A * A;").start(A=np.eye(2))
+    run.scale("A", factor)
+    assert np.array_equal(run["C"], 4 * np.eye(2))

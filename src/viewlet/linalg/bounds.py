@@ -46,7 +46,7 @@ from viewlet.linalg.expression import (
 )
 from viewlet.linalg.program import Statements
 from viewlet.linalg.trigger import Update
-from viewlet.linalg.values import Units, dense
+from viewlet.linalg.values import Units, dense, frobenius
 
 REMEASURED = 16
 """Updates of a matrix after which its norm is measured; until then the norms of its changes are added."""
@@ -89,7 +89,7 @@ class Bounds:
     def bound(self, view: Matrix) -> float:
         """How far a matrix may be from its definition over the inputs as they are."""
         if isinstance(self._bodies.get(view), Inverse):
-            return _ratio(self._norms[view] ** 2 * self._distances[view], self._norms[view] * self._distances[view])
+            return _moved_inverse(self._norms[view], self._distances[view])
         return self._errors[view]
 
     def measure(self, each: Matrix) -> None:
@@ -256,7 +256,7 @@ class Bounds:
     def _solve_error(self, view: Matrix) -> float:
         """How far the solution of a system with a factor may be off by rounding, relative to itself."""
         upper = self._stored[view].upper
-        return self._norms[view] * self._gamma(3 * len(upper) + 1) * _norm(upper) ** 2
+        return self._gamma(3 * len(upper) + 1) * self._norms[view] * _norm(upper) * _norm(upper)
 
     def _power(self, base: NormBound, steps: int, inner: float) -> float:
         try:
@@ -276,7 +276,7 @@ class Bounds:
         count = len(system)
         if isinstance(inverse, CholeskyInverse):
             upper = inverse.upper
-            rounding = self._gamma(count + 1) * (_norm(upper) ** 2 + _norm(system))
+            rounding = self._gamma(count + 1) * (_square(_norm(upper)) + _norm(system))
             return _norm(upper.T @ upper - system) + rounding
         residual = _norm(np.eye(count) - system @ inverse)
         residual += self._gamma(count + 2) * (_norm(system) * _norm(inverse) + math.sqrt(count))
@@ -328,7 +328,7 @@ class Bounds:
         first, second = (dense(part).astype(np.float64) for part in (left, right))
         _, signs, skew = signed_vectors(first, second)
         count, size = len(factor.upper), _norm(first) * _norm(second)
-        rotation = len(signs) * 6 * count**1.5 * self._unit * (_norm(factor.upper) ** 2 + size)
+        rotation = len(signs) * 6 * count**1.5 * self._unit * (_square(_norm(factor.upper)) + size)
         vectors = self._gamma(16 * (count + len(signs))) * size + skew * size
         self._distances[view] += spread + rotation + vectors
         if (signs < 0).any():
@@ -406,12 +406,17 @@ def _spread(left: NormBound, right: NormBound) -> float:
 
 def _moved_inverse(size: float, change: float) -> float:
     """How far W⁻¹ moves, which has this norm, where W does: |W⁻¹|² δ / (1 - |W⁻¹| δ)."""
-    return _ratio(size**2 * change, size * change)
+    return _ratio(size * (size * change), size * change)  # in an order that overflows only with the result
 
 
 def _ratio(value: float, share: float) -> float:
     """value / (1 - share), infinite where there is nothing left."""
     return value / (1 - share) * (1 + 1e-12) if share < 1 else math.inf
+
+
+def _square(size: float) -> float:
+    """Infinite where `size ** 2` would raise."""
+    return size * size
 
 
 def _inverse_norm(factor: CholeskyInverse, unit: float) -> float:
@@ -420,7 +425,7 @@ def _inverse_norm(factor: CholeskyInverse, unit: float) -> float:
     inverse = np.linalg.inv(upper)
     residual = _norm(np.eye(len(upper)) - upper @ inverse)
     residual += (len(upper) + 2) * unit * _norm(upper) * _norm(inverse)
-    return _ratio(_norm(inverse), residual) ** 2 if residual < 1 else math.inf
+    return _square(_ratio(_norm(inverse), residual)) if residual < 1 else math.inf
 
 
 def _bare(node: Expression) -> Expression:
@@ -437,4 +442,4 @@ def _norm(value: Any) -> float:
     if isinstance(units, Units):
         return math.sqrt(len(units.places)) * (1 + 1e-12)
     entries = value.value.data if isinstance(value, SparseMatrix) else value
-    return float(np.linalg.norm(np.asarray(entries, np.float64))) * (1 + 1e-10)
+    return frobenius(np.asarray(entries, np.float64)) * (1 + 1e-10)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,24 @@ def place(given: Any, count: int, name: str, what: str) -> int:
     if isinstance(given, bool) or not hasattr(given, "__index__") or not -count <= int(given) < count:
         raise MatrixDataError(f"{name} has {count} {what}s, and no {what} {given!r}")
     return int(given) % count
+
+
+def switch(value: Any, name: str) -> bool:
+    """True or False, and nothing that Python would take for one of them."""
+    if not isinstance(value, bool | np.bool_):
+        raise ProgramError(f"{name} is True or False, not {described(value)}")
+    return bool(value)
+
+
+def finite_factor(value: Any) -> float:
+    """A number that an input may be multiplied by."""
+    try:
+        factor = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        factor = math.inf
+    if not math.isfinite(factor) or not factor:
+        raise ProgramError(f"an input is multiplied by a finite number that is not zero, not by {described(value)}")
+    return factor
 
 
 def common_type(values: Any) -> Any:

@@ -35,9 +35,9 @@ from viewlet.linalg.sizes import dim
 from viewlet.linalg.strategy import Plan, choose
 from viewlet.linalg.subscribers import Subscribers
 from viewlet.linalg.symmetry import symmetric_views
-from viewlet.linalg.trust import Audit, frobenius
+from viewlet.linalg.trust import Audit
 from viewlet.linalg.undo import Undo, keep
-from viewlet.linalg.values import Array, Factors, Units
+from viewlet.linalg.values import Array, Factors, Units, frobenius
 from viewlet.runtime.durable.batch_ids import BatchIds
 
 RESIZED = 1.25

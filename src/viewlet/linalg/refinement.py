@@ -15,6 +15,7 @@ import numpy as np
 from viewlet.linalg.errors import ProgramError
 from viewlet.linalg.expression import Expression, Inverse, Matrix, Product, identity
 from viewlet.linalg.trust import Audit
+from viewlet.linalg.values import frobenius
 
 STEPS = 10
 """The most steps; one that does not halve the correction is the last."""
@@ -29,7 +30,7 @@ def refined(audit: Audit, view: Matrix) -> tuple[Any, int]:
     for step in range(1, STEPS + 1):
         residual = (wanted - audit.apply(system, known)).astype(np.float64)
         correction = audit.stored[inverse].astype(np.float64) @ residual
-        length = float(np.linalg.norm(correction))
+        length = frobenius(correction)
         if not length < size / 2:
             return known.astype(np.float64), step
         known, size = known + correction, length

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.linalg.errors import ProgramError
-from viewlet.linalg.values import Factors, Units
+from viewlet.linalg.values import Factors, Units, frobenius
 
 EVERY = 64
 """Updates between two looks at the error."""
@@ -44,7 +44,7 @@ class Refresh:
 
 
 def _length(factor: Any) -> float:
-    return float(len(factor.places) ** 0.5) if isinstance(factor, Units) else float(np.linalg.norm(_host(factor)))
+    return float(len(factor.places) ** 0.5) if isinstance(factor, Units) else frobenius(_host(factor))
 
 
 def _host(factor: Any) -> Any:

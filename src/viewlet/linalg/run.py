@@ -25,9 +25,11 @@ from viewlet.linalg.inputs import (
     check_symmetric,
     check_symmetric_change,
     common_type,
+    finite_factor,
     named,
     number_type,
     place,
+    switch,
     whole,
 )
 from viewlet.linalg.maintained import MaintainedMatrices, Statistics
@@ -36,7 +38,7 @@ from viewlet.linalg.refinement import refined
 from viewlet.linalg.scalars import degrees
 from viewlet.linalg.strategy import check_strategy, plan_statements
 from viewlet.linalg.subscribers import Listener
-from viewlet.linalg.trust import FAILURE, ErrorReport, frobenius
+from viewlet.linalg.trust import FAILURE, ErrorReport
 from viewlet.linalg.undo import put
 from viewlet.linalg.values import (
     Array,
@@ -47,6 +49,7 @@ from viewlet.linalg.values import (
     checked_matrix,
     compress,
     entries_change,
+    frobenius,
     merge,
     outer,
     sparse_change,
@@ -151,6 +154,8 @@ class Run:
         self._lock = RLock()
         self.program = program
         self.strategy = check_strategy(strategy)
+        if not isinstance(backend, str) and not hasattr(backend, "dtype"):
+            raise ProgramError(f"backend is a name such as 'numpy' or a back end, not {described(backend)}")
         kind = number_type(dtype or common_type(inputs.values())) if isinstance(backend, str) else backend.dtype
         if kind not in (np.dtype(np.float64), np.dtype(np.float32)):
             raise ProgramError(f"a program computes in float64 or float32, not in {kind}")
@@ -162,7 +167,9 @@ class Run:
         densities = {each.name: _density(value) for each, value in given.items() if is_sparse(value)}
         machine = replace(own.machine(), densities=densities)
         sizes = bind_sizes({each: tuple(value.shape) for each, value in given.items()})
-        statements = plan_statements(program, sizes, machine, self.strategy, memory, cholesky=cholesky and own.factors)
+        statements = plan_statements(
+            program, sizes, machine, self.strategy, memory, cholesky=switch(cholesky, "cholesky") and own.factors
+        )
         self._names = {each.name: each for each in program.inputs}
         self._names |= {statement.target.name: statement.target for statement in statements.views}
         self._matrices = MaintainedMatrices(
@@ -174,7 +181,7 @@ class Run:
             self.strategy,
             whole(defer, "defer"),
             refresh,
-            bounds,
+            switch(bounds, "bounds"),
         )
 
     @property
@@ -363,9 +370,7 @@ class Run:
         Where every view is homogeneous in the input, no matrix is touched before one is read.
         """
         each, _ = self._dynamic(name)
-        if isinstance(factor, bool) or not isinstance(factor, int | float) or not math.isfinite(factor) or not factor:
-            given = described(factor)
-            raise ProgramError(f"an input is multiplied by a finite number that is not zero, not by {given}")
+        factor = finite_factor(factor)
         if each.definite and factor < 0:
             raise MatrixDataError(f"{name} is declared positive definite, and would not be if multiplied by {factor}")
         known = degrees(self._matrices.statements, each)
@@ -474,6 +479,9 @@ class Run:
     def _entries(self, each: Matrix, given: Entries, sides: tuple[int, int]) -> tuple[Factors, Put, bool]:
         """The change that sets some entries, what writes them, and whether a difference would not do."""
         name, (row_count, column_count) = each.name, sides
+        if not len(given.rows) == len(given.columns) == len(given.values):
+            lengths = f"{len(given.rows)} rows, {len(given.columns)} columns and {len(given.values)} values"
+            raise MatrixDataError(f"Entries of {name} have a row, a column and a value each, not {lengths}")
         wanted = checked_matrix(given.values, f"the value of {name}", self._dtype, (None, 1))
         wanted = self._backend.checked(wanted, f"the value of {name}")
         values: dict[tuple[int, int], Any] = {

@@ -41,6 +41,7 @@ from viewlet.linalg.expression import (
     transpose,
 )
 from viewlet.linalg.program import Statements
+from viewlet.linalg.values import frobenius
 
 PROBES = 8
 MARGIN = 10.0
@@ -296,14 +297,3 @@ class Audit:
     def _gamma(self, count: int) -> float:
         unit = float(np.finfo(np.float64).eps) / 2
         return (count + 2) * unit / (1 - (count + 2) * unit)
-
-
-def frobenius(array: Any) -> float:
-    """The Frobenius norm, with room for its own rounding, also of numbers whose squares overflow or vanish."""
-    with np.errstate(over="ignore"):
-        found = float(np.linalg.norm(array))
-    if not 1e-140 < found < 1e150 and np.size(array):
-        largest = float(np.abs(array).max())
-        if 0.0 < largest < math.inf:
-            found = largest * float(np.linalg.norm(array / largest))
-    return found * (1 + 1e-12)

@@ -6,6 +6,7 @@ it reads columns, and adding it touches the rows alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -49,6 +50,8 @@ class Entries:
 def checked_matrix(value: object, name: str, dtype: Any, shape: tuple[int | None, int | None]) -> npt.NDArray[Any]:
     """A matrix of finite numbers with the given shape, where it is known; vectors are columns."""
     dense = getattr(value, "toarray", None)
+    if np.ma.is_masked(value):
+        raise MatrixDataError(f"{name} has masked entries, and a matrix has a number at every place: fill() them first")
     try:
         array = np.asarray(dense() if callable(dense) else value)
     except (TypeError, ValueError) as wrong:
@@ -60,7 +63,8 @@ def checked_matrix(value: object, name: str, dtype: Any, shape: tuple[int | None
     for side, wanted, got in zip(("rows", "columns"), shape, array.shape, strict=True):
         if wanted is not None and wanted != got:
             raise MatrixDataError(f"{name} has {got} {side} where {wanted} are expected")
-    array = array.astype(dtype, copy=False)
+    with np.errstate(over="ignore"):  # a number that the type does not have is infinite, and refused here
+        array = array.astype(dtype, copy=False)
     if not np.isfinite(array).all():
         row, column = np.argwhere(~np.isfinite(array))[0]
         raise MatrixDataError(f"{name} has {array[row, column]} at ({row}, {column}): only finite numbers are accepted")
@@ -188,3 +192,14 @@ def dense(factor: Factor, zeros: Callable[..., Any] = np.zeros) -> npt.NDArray[A
     found = zeros(factor.shape)
     found[factor.places, np.arange(len(factor.places))] = 1.0
     return np.asarray(found)
+
+
+def frobenius(array: Any) -> float:
+    """The Frobenius norm, with room for its own rounding, also of numbers whose squares overflow or vanish."""
+    with np.errstate(over="ignore"):
+        found = float(np.linalg.norm(array))
+    if not 1e-140 < found < 1e150 and np.size(array):
+        largest = float(np.abs(array).max())
+        if 0.0 < largest < math.inf:
+            found = largest * float(np.linalg.norm(array / largest))
+    return found * (1 + 1e-12)

@@ -13,7 +13,7 @@ from viewlet.linalg.backends.cholesky_inverse import CholeskyInverse
 from viewlet.linalg.backends.contract import Progress, Recorder, Thin
 from viewlet.linalg.backends.sparse_matrix import SparseMatrix, checked_sparse, is_sparse
 from viewlet.linalg.machine import Machine, this_processor
-from viewlet.linalg.values import Units, checked_matrix, dense
+from viewlet.linalg.values import Units, checked_matrix, dense, frobenius
 
 Floats = npt.NDArray[Any]
 
@@ -169,7 +169,7 @@ class NumpyBackend:
 
     def norm(self, array: Any) -> float:
         """The Frobenius norm."""
-        return float(np.linalg.norm(self.numpy(array)))
+        return frobenius(self.numpy(array))
 
     def copy(self, array: Any) -> Any:
         """A copy in row order."""
