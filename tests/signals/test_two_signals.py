@@ -162,7 +162,7 @@ def test_functional_payloads_stay_functions_until_they_are_sampled() -> None:
         assert value == pytest.approx(at(t) - at(t - 10))
     with pytest.raises(SignalError, match="functions of time"):
         carrier.select("tests.signals.interpolators:square")
-    with pytest.raises(SignalError, match="sample\\(\\) the outcome"):
+    with pytest.raises(SignalError, match="functions of time: sample\\(\\) the signal"):
         db.create_view("z", carrier + carrier.shift(1))
 
 

@@ -118,6 +118,71 @@ def test_wrong_results_are_refused_by_name(build: Any, message: str) -> None:
         build(signal).run({"t": np.arange(0, 200, 10), "v": np.arange(20.0)})
 
 
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda s: s.select(own.imaginary), "gave complex numbers"),
+        (lambda s: s.scale(2.0).select(own.text).ewm(0.5), "has to give numbers"),
+        (lambda s: s.select(own.takes_two), r"takes_two\) failed: TypeError"),
+        (lambda s: s.where(own.doubled), "true or false"),
+        (lambda s: s.window(4).select("numpy.fft:rfft", size=3), "gave complex numbers"),
+        (lambda s: s.window(4).apply(own.Spectrum).magnitude(), "is_complex = True in the class"),
+        (lambda s: s.window(4, 1).apply(own.Short).sum(), r"shape \(3,\) for a window"),
+        (lambda s: s.window(4).apply(own.NoMethod), "no method recompute"),
+        (lambda s: s.filter(own.ImaginaryFilter), "gave complex numbers"),
+        (lambda s: s.filter(own.doubled), "failed: TypeError"),
+        (lambda s: s.resample(5, own.ImaginaryPoints), "gave complex numbers"),
+        (lambda s: s.resample(5, own.doubled), "a subclass of viewlet.signals.Interpolator"),
+        (lambda s: s.as_of(s.select(own.imaginary)), "gave complex numbers"),
+    ],
+)
+def test_what_no_values_can_mend_refuses_the_view_and_no_batch(build: Any, message: str) -> None:
+    db = viewlet.connect()
+    db.execute(TABLE)
+    signal = db.signal("r", key="k", time="t", value="v").sample(10)
+    with pytest.raises(SignalError, match=message):
+        db.create_view("wrong", build(signal))
+    db.insert("r", [(1, 10 * i, float(i)) for i in range(20)])
+    assert len(db.table("r").rows()) == 20
+
+
+def test_functions_that_are_tried_before_a_view_is_declared_may_fail_for_some_values() -> None:
+    db = viewlet.connect()
+    db.execute(TABLE)
+    signal = db.signal("r", key="k", time="t", value="v").sample(10)
+    built = {
+        "a": signal.select(own.fails_below_two),
+        "b": signal.window(4).apply(own.ComplexSpectrum),
+        "c": signal.filter(own.Recursion),
+        "d": signal.window(4).select(own.spread, size=2),
+        "e": signal.window(1 << 17).select(own.doubled),
+    }
+    for name, query in built.items():
+        db.create_view(name, query)
+    db.insert("r", [(1, 10 * i, 2.0 + i) for i in range(20)])
+    for name, query in built.items():
+        assert db.view(name).to_arrow().equals(query.run(db.table("r")))
+    with pytest.raises(SignalError, match="RuntimeError: less than two"):
+        db.insert("r", [(1, 200, 1.0)])
+    db.insert("r", [(1, 200, 3.0)])
+    assert db.view("a").rows()[-1] == (1, 200, 3.0)
+
+
+@pytest.mark.parametrize("change", [lambda s: s, lambda s: s.scale(2.0), lambda s: s + 1.0, lambda s: s.shift(3)])
+def test_functions_of_time_are_no_values_before_they_are_sampled(change: Any) -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE f (a BIGINT NOT NULL, b BIGINT NOT NULL, x DOUBLE, y DOUBLE)")
+    columns: Any = {"time": "a", "end": "b", "value": ["x", "y"], "function": own.line}
+    with pytest.raises(SignalError, match=r"functions of time: sample\(\) the signal first"):
+        db.create_view("events", change(db.signal("f", **columns)))
+    table = {"a": [0], "b": [40], "x": [0.5], "y": [1.0]}
+    with pytest.raises(SignalError, match=r"functions of time: sample\(\) the signal first"):
+        change(source(**columns, is_timestamp=False)).run(table)
+    db.create_view("samples", change(db.signal("f", **columns)).sample(10))
+    db.insert("f", [(0, 40, 0.5, 1.0)])
+    assert len(db.view("samples").rows()) >= 3
+
+
 def test_imaginary_parts_of_payloads_are_no_values() -> None:
     signal = source(time="t", value="v", is_timestamp=False, payload=own.ImaginarySum).sample(1)
     with pytest.raises(SignalError, match=r"ImaginarySum.plus\(\) gave complex numbers"):

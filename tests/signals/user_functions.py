@@ -27,6 +27,24 @@ def ragged(x: Any) -> Any:
     return [[1.0], [1.0, 2.0]]
 
 
+def fails_below_two(x: Any) -> Any:
+    if (np.asarray(x) < 2).any():
+        raise RuntimeError("less than two")
+    return x
+
+
+def takes_two(x: Any, y: Any) -> Any:
+    return x + y
+
+
+def line(time: Any, slope: Any, start: Any) -> Any:
+    return slope * time + start
+
+
+class NoMethod(WindowOperator):
+    pass
+
+
 class Spectrum(WindowOperator):
     def output_size(self, size: int) -> int:
         return size // 2 + 1

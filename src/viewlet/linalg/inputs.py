@@ -43,7 +43,7 @@ def switch(value: Any, name: str) -> bool:
 def finite_factor(value: Any) -> float:
     """A number that an input may be multiplied by."""
     try:
-        factor = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+        factor = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
     except OverflowError:
         factor = math.inf
     if not math.isfinite(factor) or not factor:

@@ -402,6 +402,8 @@ def source(
     from viewlet.signals.ingest import OVERLAPS
 
     keys, values = column_names(key, "key"), column_names(value, "value")
+    if not values:
+        raise SignalError("value= names one column or more")
     if is_complex and len(values) != 2:
         raise SignalError(f"a complex value is two columns, the real and the imaginary part, not {values!r}")
     checked_choice(overlap, OVERLAPS, "overlap")

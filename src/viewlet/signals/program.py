@@ -15,7 +15,7 @@ import numpy as np
 
 from viewlet.signals.backlog import Backlog
 from viewlet.signals.batches import Array, Batch, Events, Samples, Stretch, no_samples, together
-from viewlet.signals.form import Form, form_of
+from viewlet.signals.form import Form, form_of, materialised
 from viewlet.signals.nodes import AsOf, Sample, Signal, Source, inputs, sources, walk
 from viewlet.signals.operators import operator_of
 from viewlet.signals.operators.as_of import LastValue
@@ -58,6 +58,7 @@ class Program:
     def __init__(self, query: Signal) -> None:
         self.query = query
         self.sources: tuple[Source, ...] = sources(query)
+        materialised(form_of(query), "a view or a run")
         self._steps: list[Step] = []
         places: dict[Signal, int] = {source: place for place, source in enumerate(self.sources)}
         self._result = self._add(query, places)

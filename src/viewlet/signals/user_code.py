@@ -18,6 +18,10 @@ from viewlet.signals.errors import SignalError
 Array = Any
 
 
+class UserCodeError(SignalError):
+    """A user's function has failed."""
+
+
 @contextmanager
 def calling(what: str) -> Iterator[None]:
     """Around calls of a user's function, which `what` names, as in `select(module:function)`."""
@@ -26,7 +30,7 @@ def calling(what: str) -> Iterator[None]:
     except (ViewletError, MemoryError):
         raise
     except Exception as error:
-        raise SignalError(f"{what} failed: {type(error).__name__}: {error}") from error
+        raise UserCodeError(f"{what} failed: {type(error).__name__}: {error}") from error
 
 
 def numbers_of(found: object, is_complex: bool, what: str, remedy: str) -> Array:

@@ -199,6 +199,8 @@ class UserSampling(Stateless):
         if form.is_complex:
             raise SignalError(f"{self._what} is for real values, and these are complex: 'linear' takes both")
         self._make: type[Interpolator] = resolve(self._policy.name) if self._policy.name else _linear(form)
+        if not (isinstance(self._make, type) and issubclass(self._make, Interpolator)):
+            raise SignalError(f"{self._what} has to be a subclass of viewlet.signals.Interpolator")
         self._width, size = form.width, self._make.size
         self.fields = (Field("count", (), "i8"), Field("time", (size,)), Field("value", (size, self._width)))
 
