@@ -108,13 +108,24 @@ def test_several_events_about_a_row_have_an_order(db: SparkConnection) -> None:
 def test_without_kept_rows_a_key_says_nothing(db: SparkConnection) -> None:
     db.execute(f"CREATE STREAM items {ITEMS}); {VIEW}")
     assert apply(db, event("c", None, row(1)), event("c", None, row(2, None, None)))[0] == ("ada", 5, 1)
-    for text in (event("u", None, row(1)), event("d", {"id": 1}, None), event("d", row(2, None, None), None)):
+    events = [event("u", None, row(1)), event("d", {"id": 1}, None), event("d", row(2, None, None), None)]
+    for text in (*events, event("d", row(2, None), None), event("d", row(2, price=None), None)):
         with pytest.raises(
             DataError, match="items is no TABLE with a PRIMARY KEY that says which row goes: declare one"
         ):
             apply(db, text)
     assert apply(db, event("u", row(1), row(1, "bob")), event("d", row(1, "bob"), None)) == [(None, None, 1)]
     assert apply(db, event("d", row(2, None, None), None), full_before=True) == []
+
+
+def test_a_stream_whose_columns_may_all_be_null_takes_no_key_for_a_row(db: SparkConnection) -> None:
+    db.execute(f"CREATE STREAM items (id BIGINT, who VARCHAR, price DECIMAL(9,2)); {VIEW}")
+    apply(db, event("c", None, row(1)), event("c", None, row(2, None)))
+    for before in (row(1, None, None), row(2, None), {"id": 1}):
+        for text in (event("d", before, None), event("u", before, row(1))):
+            with pytest.raises(DataError, match="it may be a key alone"):
+                apply(db, text)
+    assert apply(db, event("d", row(2, None), None), event("d", row(1), None), full_before=True) == []
 
 
 def test_values_that_postgresql_does_not_send(db: SparkConnection) -> None:

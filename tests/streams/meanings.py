@@ -32,7 +32,13 @@ EXPRESSIONS = (
         "x / 2",
     ),
     *("LOG(ABS(d) + 1)", "LN(ABS(d) + 1)", "SQRT(ABS(d))", "CAST(CAST(ts AS VARCHAR) AS TIMESTAMP)"),
-    *("CAST('2020-01-02' AS DATE)", "CAST(CAST(CAST(ts AS DATE) AS VARCHAR) AS DATE)", "SUBSTR(g || 'xyz', 2, 2)"),
+    *(
+        "CAST('2020-01-02' AS DATE)",
+        "CAST(CAST(CAST(ts AS DATE) AS VARCHAR) AS DATE)",
+        "SUBSTR(g || 'xyz', 2, 2)",
+        "LEFT(g || 'xyz', 2)",
+    ),
+    *("c / 3", "RIGHT(g || 'xyz', 2)", "REGEXP_REPLACE(g || 'aba', '[ab]', '-', 'g')"),
     *("EXTRACT(second FROM ts)", "CAST(d AS VARCHAR) || CAST(ROUND(d) AS VARCHAR)"),
     "CASE WHEN ROUND(d) > 2 THEN 'big' ELSE CAST(ROUND(d, 2) AS VARCHAR) END",
 )

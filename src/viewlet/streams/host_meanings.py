@@ -135,6 +135,12 @@ class _Rewrite:
                 start = node.args.get("start")
                 if isinstance(start, exp.Neg) or (isinstance(start, exp.Literal) and start.name == "0"):
                     raise _other(node, "write LEFT or RIGHT")
+            case exp.Left() | exp.Right():
+                if self._is_spark and isinstance(node.expression, exp.Neg):
+                    raise _other(node, "write SUBSTR")
+            case exp.RegexpReplace():
+                if self._is_spark and "g" not in node.text("modifiers"):
+                    raise _other(node, "write REGEXP_REPLACE(s, pattern, new, 'g'), which replaces all")
             case exp.DateDiff():
                 if node.unit is not None and node.unit.name.upper() in ("WEEK", "WEEKS", "W"):
                     raise _other(node, "take the days between the DATE_TRUNC('week', ...) of both")
@@ -149,6 +155,8 @@ class _Rewrite:
         by = node.expression
         if not (isinstance(by, exp.Literal) and by.name.strip("0.")):
             node.set("expression", exp.Nullif(this=by.copy(), expression=exp.Literal.number(0)))
+        if self._is_spark and isinstance(node, exp.Div):
+            node.set("this", _double(node.this))  # it has decimals of few digits for decimals
         return node
 
     def _in_domain(self, node: exp.Expr) -> exp.Expr:
@@ -284,6 +292,9 @@ _OPERATORS: tuple[type[exp.Expr], ...] = (
     exp.Sqrt,
     exp.Substring,
     exp.DateDiff,
+    exp.Left,
+    exp.Right,
+    exp.RegexpReplace,
     *_INSTEAD,
 )
 _PARTS: dict[type[exp.Expr], str] = {exp.DayOfWeek: "DOW", exp.DayOfWeekIso: "ISODOW", exp.Second: "SECOND"}

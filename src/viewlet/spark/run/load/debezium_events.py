@@ -206,15 +206,20 @@ class EventReader:
         return tuple(row), tuple(unchanged)
 
     def _before(self, given: object, schema: dict[str, Readers]) -> tuple[Row, bool]:
-        """The row that goes, and whether it is whole: sources may log no more of it than its key."""
+        """The row that goes, and whether it is whole: sources may log no more of it than its key.
+
+        Nobody knows which columns are the key of a stream, or notices that it did not have a row: any NULL may be
+        a value that was left out.
+        """
         if given is None:
             raise Misfit("'before' is NULL: nothing says which row goes")
         values, readers = self._values(given, "before", schema)
         absent = [i for i, value in enumerate(values) if value is _ABSENT]
         empty = [i for i, value in enumerate(values) if value is None and self._required[i]]
-        is_bare = all(values[i] is None or value_is_absent(values[i]) for i in self._optional) and bool(self._optional)
+        bare = [values[i] is None or value_is_absent(values[i]) for i in self._optional]
+        is_bare = any(bare) if self.table.kind is TableKind.STREAM else bool(bare) and all(bare)
         if absent or empty or (is_bare and not self.format.full_before):
-            missing = (absent or empty or self._optional)[0]
+            missing = (absent or empty or [i for i, is_none in zip(self._optional, bare, strict=True) if is_none])[0]
             self._check_keyed(f"'before' says nothing of {self.table.columns[missing].name!r}, it may be a key alone")
             values = [value if i in self._key else None for i, value in enumerate(values)]
             key = [None if value is _ABSENT else value for value in values]
