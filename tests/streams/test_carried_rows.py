@@ -101,3 +101,32 @@ def test_what_is_refused(query: str, reason: str) -> None:
     db.execute("CREATE TABLE t (ts TIMESTAMP, g VARCHAR)")
     with pytest.raises(SqlError, match=reason):
         db.execute(f"CREATE VIEW v AS {query}")
+
+
+def test_groups_that_are_too_old_to_fill_a_gap_are_forgotten() -> None:
+    db = viewlet.connect()
+    db.execute(
+        "CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts LATENESS INTERVAL '5' MINUTE"
+    )
+    db.execute("CREATE VIEW v AS SELECT ts, g, x, filled FROM GAPFILL(m PARTITION BY g, INTERVAL '2' MINUTES)")
+    late: dict[int, list[tuple[object, ...]]] = {}
+    for minute in range(60):
+        db.insert("m", [(at(60 * minute + second), f"g{minute}", second) for second in range(3)])
+        if minute > 4 and minute % 7 == 0:
+            late[minute - 3] = [(at(60 * (minute - 3) + 30), f"late{minute}", 9)]
+            db.insert("m", late[minute - 3])
+    catalogue = db._session.database().host.warehouse.catalogue  # type: ignore[attr-defined]
+    (helper,) = [each for name, each in catalogue.relations.items() if name.startswith("last_")]
+    assert max(helper.part(number).rows for number in helper.stored) <= 5
+    filled = [(time, g) for time, g, _, is_filled, _ in db.view("v").rows() if is_filled]
+    last = [(minute, f"g{minute}", 2) for minute in range(60)]
+    last += [(minute, rows[0][1], 30) for minute, rows in late.items()]
+    expected = [
+        (at(60 * later), g)
+        for minute, g, second in last
+        for later in range(minute + 1, 59)
+        if later * 60 - 120 <= minute * 60 + second
+    ]
+    assert sorted(filled) == sorted(expected)
+    db.insert("m", [(at(10**10), "far", 1)])  # nothing is carried through the years between
+    assert len(db.view("v")) == len(filled) + 3 * 60 + len(late) + 5

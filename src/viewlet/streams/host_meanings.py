@@ -232,7 +232,7 @@ class _Rewrite:
         return node
 
     def _time(self, node: exp.Cast) -> exp.Expr:
-        """A text as a date or time: PostgreSQL reads more, such as 'now', and ignores zones."""
+        """A text as a date or time: PostgreSQL reads more, such as 'now'."""
         if self._is_spark:
             return node
         text = node.this.sql("postgres")
@@ -277,7 +277,8 @@ def _other(node: exp.Expr, hint: str) -> UnsupportedError:
     return UnsupportedError(f"'{node.sql('duckdb')}' on another host, where it means something else,", hint)
 
 
-_TIME_TEXT = "^ *[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}([ T][0-9]{1,2}:[0-9]{1,2}(:[0-9]{1,2}([.][0-9]{1,6})?)?)? *$"
+_CLOCK = "[ T][0-9]{1,2}:[0-9]{1,2}(:[0-9]{1,2}([.][0-9]{1,6})?)?( ?(Z|[+-][0-9]{1,2}(:?[0-9]{2})?))?"
+_TIME_TEXT = f"^ *[0-9]{{4,}}-[0-9]{{1,2}}-[0-9]{{1,2}}({_CLOCK})? *$"
 _TIMES = (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPNTZ)
 _INSTEAD: dict[type[exp.Expr], str] = {
     exp.SimilarTo: "write REGEXP_MATCHES",

@@ -109,12 +109,19 @@ def _order(table: Table, direction: str) -> str:
     return ", ".join(f"{_quoted(name)} {direction} NULLS {nulls}" for name in names)
 
 
-def _last_rows(table: Table, keys: Sequence[str], count: int, condition: str) -> tuple[str, str]:
-    """A helper with the last rows of every group: its name, and its statement."""
+def _last_rows(
+    table: Table, keys: Sequence[str], count: int, condition: str, limit: int | None = None
+) -> tuple[str, str]:
+    """A helper with the last rows of every group: its name, and its statement.
+
+    Rows that are older than a `limit` (microseconds) are forgotten.
+    """
+    assert table.parts is not None
     columns = _columns(table)
     test = f" WHERE {condition}" if condition else ""
     new = f"SELECT {columns} FROM {_quoted(table.name)}[j] AS new_part{test}"
-    digest = hashlib.sha256(repr((table.name, tuple(keys), count, condition)).encode()).hexdigest()[:10]
+    told = (table.name, tuple(keys), count, condition, *(() if limit is None else (limit,)))
+    digest = hashlib.sha256(repr(told).encode()).hexdigest()[:10]
     name = _quoted(f"last_{digest}")
     by = f"PARTITION BY {', '.join(map(_quoted, keys))} " if keys else ""
 
@@ -124,9 +131,15 @@ def _last_rows(table: Table, keys: Sequence[str], count: int, condition: str) ->
             f"SELECT {columns} FROM (SELECT *, {rank} FROM ({rows}) AS both_parts) AS ranked WHERE {_RANK} <= {count}"
         )
 
-    update = ranked(f"{new} UNION ALL SELECT {columns} FROM {name}[j-1] AS old_part")
+    recent = "" if limit is None else f" WHERE {_within(f'old_part.{_quoted(table.parts.time)}', limit)}"
+    update = ranked(f"{new} UNION ALL SELECT {columns} FROM {name}[j-1] AS old_part{recent}")
     text = f"CREATE VIEW {name} AS INITIALIZE {name}[j] FROM BEGINNING AS {ranked(new)}\nUPDATE {name}[j] AS {update}\n"
     return f"last_{digest}", text
+
+
+def _within(time: str, limit: int) -> str:
+    """A time is at most so many microseconds before the part that is computed."""
+    return f"{time} >= {PART_TIMESTAMP} - INTERVAL {limit} MICROSECOND"
 
 
 def _bind(statement: Statement, form: str, query: str, helpers: Mapping[str, str]) -> CreateView:
@@ -226,7 +239,7 @@ def bind_gap_fill(
     A group without a row in a part gets its last one, at the start of the part; `limit` is how old that may be.
     """
     assert table.parts is not None
-    helper, text = _last_rows(table, keys, 1, "")
+    helper, text = _last_rows(table, keys, 1, "", limit)
     time = table.parts.time
     shown = ", ".join(
         f"{PART_TIMESTAMP} AS {_quoted(time)}" if c.name == time else f"old_part.{_quoted(c.name)}"
@@ -235,7 +248,7 @@ def bind_gap_fill(
     same = [f"present.{_quoted(key)} IS NOT DISTINCT FROM old_part.{_quoted(key)}" for key in keys]
     tests = [f"NOT EXISTS (SELECT 1 FROM {_quoted(table.name)}[j] AS present WHERE {' AND '.join(same) or 'TRUE'})"]
     if limit is not None:
-        tests.append(f"old_part.{_quoted(time)} >= {PART_TIMESTAMP} - INTERVAL {limit} MICROSECOND")
+        tests.append(_within(f"old_part.{_quoted(time)}", limit))
     rows = f"SELECT {_columns(table)}, FALSE AS {_FILLED} FROM {_quoted(table.name)}[j] AS new_part"
     rows += f" UNION ALL SELECT {shown}, TRUE FROM {_quoted(helper)}[j-1] AS old_part WHERE {' AND '.join(tests)}"
     statement = Statement(raw, header, exp.Select(), rest, False, catalog)
