@@ -140,9 +140,36 @@ class Connection:
         """Inserts rows (tuples, dicts, Arrow, pandas, Polars) as one batch; returns the epoch."""
         return self._change(table, [(rows, 1)])
 
-    def delete(self, table: str, rows: object) -> int:
-        """Deletes rows, given in full, as one batch; returns the epoch. An absent row is an error."""
-        return self._change(table, [(rows, -1)])
+    def upsert(self, table: str, rows: object) -> int:
+        """Inserts rows, or puts them in the place of rows with their primary key, as one batch; returns the epoch.
+
+        Of several rows with one key the last counts.
+        """
+        from viewlet.connection.keyed import upserted
+
+        with self._session.lock:
+            database = self._session.database()
+            found = database.catalogue.find_table(table)
+            return self._session.commit({found.schema.name: upserted(database, found, rows)})
+
+    def delete(self, table: str, rows: object = None, *, keys: Iterable[object] | None = None) -> int:
+        """Deletes rows as one batch; returns the epoch.
+
+        They are given in full, or by their primary `keys`: values, or tuples where a key has several columns. An absent
+        row is an error, and so is a key that no row has.
+        """
+        if keys is None:
+            if rows is None:
+                raise DataError("delete() takes rows, or the keys of rows")
+            return self._change(table, [(rows, -1)])
+        if rows is not None:
+            raise DataError("delete() takes rows or keys, not both")
+        from viewlet.connection.keyed import deleted
+
+        with self._session.lock:
+            database = self._session.database()
+            found = database.catalogue.find_table(table)
+            return self._session.commit({found.schema.name: deleted(database, found, keys)})
 
     def update(self, table: str, old: object, new: object) -> int:
         """Replaces the rows `old` by the rows `new` in one batch; returns the epoch."""

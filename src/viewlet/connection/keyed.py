@@ -1,0 +1,92 @@
+"""Changes of a table by primary key: rows that take the place of those with their keys, and keys of rows that go.
+
+upsert [(1, "new")]   over   (1, "old")   ->   -(1, "old") +(1, "new")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from viewlet.changes import Change, RowChange, to_changes
+from viewlet.connection.database import Database
+from viewlet.errors import DataError, SchemaError
+from viewlet.tables.base_table import BaseTable
+from viewlet.types import Row, Table, TableKind
+from viewlet.visible import described
+
+
+def upserted(database: Database, table: BaseTable, data: object) -> Change:
+    """The change that leaves these rows, the last of several with one key, in the place of those with their keys."""
+    schema = _keyed(table)
+    at = [schema.column_names.index(name) for name in schema.primary_key]
+    latest: dict[Row, Row] = {}
+    for row in database.change_of(table, _last_first(data), 1, encoded=False).rows():
+        latest.setdefault(tuple(row[i] for i in at), row)
+    change = dict.fromkeys(_rows_with(database, schema, list(latest)), -1)
+    for row in latest.values():
+        if change.pop(row, None) is None:
+            change[row] = 1
+    return RowChange(change)
+
+
+def deleted(database: Database, table: BaseTable, keys: Iterable[object]) -> Change:
+    """The change that takes out the rows with these keys."""
+    schema = _keyed(table)
+    names = schema.primary_key
+    listed = [dict(zip(names, _parts(key, names), strict=True)) for key in keys]
+    wanted = _key_rows(schema, listed)
+    found = _rows_with(database, schema, wanted)
+    if len(found) < len(wanted):
+        at = [schema.column_names.index(name) for name in names]
+        present = {tuple(row[i] for i in at) for row in found}
+        i = next(i for i, key in enumerate(wanted) if key not in present)
+        shown = ", ".join(f"{name}={described(value)}" for name, value in listed[i].items())
+        raise DataError(f"there is no row with the key {shown} in {schema.name}")
+    return RowChange(dict.fromkeys(found, -1))
+
+
+def _keyed(table: BaseTable) -> Table:
+    schema = table.schema
+    if not schema.primary_key:
+        raise SchemaError(f"{schema.name!r} has no PRIMARY KEY to tell its rows apart by")
+    if schema.kind is not TableKind.TABLE:
+        raise SchemaError(f"{schema.name!r} is a {schema.kind.value}: only tables change by key")
+    return schema
+
+
+def _parts(key: object, names: tuple[str, ...]) -> tuple[object, ...]:
+    """The values of a key, one for each of its columns."""
+    parts = tuple(key[name] for name in names) if isinstance(key, Mapping) and set(key) == set(names) else key
+    if not isinstance(parts, tuple | list):
+        parts = (parts,)
+    if len(parts) != len(names):
+        raise DataError(f"{described(key)} is no key of ({', '.join(names)})")
+    return tuple(parts)
+
+
+def _key_rows(schema: Table, keys: list[dict[str, object]]) -> list[Row]:
+    """Keys as the engine has them."""
+    columns = tuple(column for column in schema.columns if column.name in schema.primary_key)
+    ordered = tuple(sorted(columns, key=lambda column: schema.primary_key.index(column.name)))
+    return list(to_changes(Table(schema.name, ordered, TableKind.STREAM), keys, 1, encoded=False))
+
+
+def _rows_with(database: Database, schema: Table, keys: list[Row]) -> list[Row]:
+    """The rows that a table has with these keys."""
+    return list(database.rows_with_keys(schema.name, keys) or ()) if keys else []
+
+
+def _last_first(data: Any) -> Any:
+    """Rows in the opposite order."""
+    if hasattr(data, "iloc"):
+        return data.iloc[::-1]
+    if hasattr(data, "take") and hasattr(data, "num_rows"):
+        import numpy as np
+
+        return data.take(np.arange(data.num_rows)[::-1])
+    if hasattr(data, "reverse") and hasattr(data, "columns"):
+        return data.reverse()
+    if isinstance(data, Mapping) or not isinstance(data, Iterable):
+        return data
+    return list(data)[::-1]
