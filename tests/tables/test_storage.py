@@ -241,3 +241,35 @@ def test_many_rows_come_and_go() -> None:
             assert arrow([]).num_rows == len(model.db.table("t")) == 0
     finally:
         store.flat_from = threshold
+
+
+def test_strings_that_no_view_reads_have_no_codes_until_one_does(flat: None, tmp_path: Path) -> None:
+    def batch(first: int, rows: int) -> pa.Table:
+        keys = range(first, first + rows)
+        notes = [None if k % 7 == 0 else f"note {k}" for k in keys]
+        return pa.table({"k": keys, "colour": [f"colour {k % 3}" for k in keys], "note": notes})
+
+    db = viewlet.connect(tmp_path, engine="compiled", fsync=False)
+    db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, colour VARCHAR, note VARCHAR)")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT colour, COUNT(*) AS n FROM t GROUP BY colour")
+    db.insert("t", batch(0, 300))
+    with db._session.open() as database:
+        assert database.tables["t"].store.is_flat
+        assert {text for text in database.host.dictionary.texts if text} == {"colour 0", "colour 1", "colour 2"}
+    db.execute("CREATE MATERIALIZED VIEW w AS SELECT note, COUNT(*) AS n FROM t GROUP BY note")
+    db.insert("t", batch(300, 300))
+    db.delete("t", batch(100, 300))
+    with pytest.raises(viewlet.DataError, match="it is not there"):
+        db.delete("t", pa.table({"k": [1], "colour": ["colour 1"], "note": ["note 2"]}))
+    with pytest.raises(viewlet.DataError, match="duplicate key"):
+        db.insert("t", batch(0, 1))
+    for _ in range(2):
+        left = {k: None if k % 7 == 0 else f"note {k}" for k in (*range(100), *range(400, 600))}
+        assert [(k, note) for k, _, note in rows_of(db)] == list(left.items())
+        assert Counter(dict(db.view("w").rows())) == Counter(left.values())
+        assert sum(n for _, n in db.view("v").rows()) == 200 + 100
+        db.execute("UPDATE t SET note = 'changed' WHERE k = 5")
+        db.execute("UPDATE t SET note = 'note 5' WHERE k = 5")
+        db.close()
+        db = viewlet.connect(tmp_path, engine="compiled", fsync=False)
+    db.close()

@@ -154,7 +154,8 @@ class TableStore:
         """Refuses a change that deletes rows which are not there, or leaves a primary key twice."""
         self._checked = None
         if self._is_static:
-            check_inserts(self.schema, change.rows().values())
+            columns = change.held_columns(())
+            check_inserts(self.schema, change.rows().values() if columns is None else columns.multiplicity.tolist())
         taken = self._flat_batch(change)
         if taken is None:
             check_rows(self.schema, self._key, self._as_map(), change.rows())
