@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterator
+from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +127,87 @@ def test_views_over_tables_that_are_there(engine: str, spark: Any, tmp_path: Pat
     assert isinstance(again, SparkConnection)
     same(again, expected)
     again.close()
+
+
+JOINED = """
+    CREATE TABLE customer (c BIGINT PRIMARY KEY, name VARCHAR NOT NULL, nation BIGINT);
+    CREATE TABLE orders (o BIGINT PRIMARY KEY, c BIGINT NOT NULL, day DATE NOT NULL);
+    CREATE TABLE items (o BIGINT, line INTEGER, price DECIMAL(9,2) NOT NULL, note VARCHAR, PRIMARY KEY (o, line));
+    CREATE TABLE notes (o BIGINT NOT NULL, text VARCHAR);
+"""
+QUERIES = {
+    "spent": "SELECT c, name, SUM(price) AS s, COUNT(*) AS n FROM customer JOIN orders USING (c) JOIN items USING (o) "
+    "WHERE day < DATE '2024-01-20' GROUP BY c, name",
+    "noted": "SELECT nation, COUNT(text) AS n FROM customer JOIN orders USING (c) JOIN notes USING (o) GROUP BY nation",
+    "daily": "SELECT day, MAX(price) AS m, COUNT(DISTINCT c) AS n FROM orders JOIN items USING (o) GROUP BY day",
+    "whole": "SELECT o, c, day, line, price FROM orders JOIN items USING (o) WHERE price > 3",
+}
+
+
+@pytest.mark.slow
+def test_tables_and_views_are_loaded_at_once_and_maintained(spark: Any, tmp_path: Path) -> None:
+    """What Spark SQL computes from the rows that are there is what views have: after the load, and after changes."""
+    choose = random.Random(3)
+    day = date(2024, 1, 1)
+    rows: dict[str, list[tuple[Any, ...]]] = {
+        "customer": [(c, f"n{c % 7}", c % 3 or None) for c in range(20)],
+        "orders": [(o, choose.randrange(25), day + timedelta(o % 30)) for o in range(90)],
+        "items": [(choose.randrange(99), i, Decimal(i) / 4, None if i % 5 else "x") for i in range(200)],
+        "notes": [(choose.randrange(90), choose.choice(["a", None])) for _ in range(60)],
+    }
+    types = {
+        "customer": "c bigint, name string, nation bigint",
+        "orders": "o bigint, c bigint, day date",
+        "items": "o bigint, line int, price decimal(9,2), note string",
+        "notes": "o bigint, text string",
+    }
+
+    def right(db: Any) -> None:
+        for name, present in rows.items():
+            spark.createDataFrame(present, types[name]).createOrReplaceTempView(name)
+            assert Counter(db.table(name).rows()) == Counter(present), name
+        for name, sql in QUERIES.items():
+            expected = Counter(map(tuple, spark.sql(sql).collect()))
+            assert Counter(db.view(name).rows()) == expected, name
+
+    views = ";".join(f"CREATE MATERIALIZED VIEW {name} AS {sql}" for name, sql in QUERIES.items())
+    with viewlet.connect(spark=spark, checkpoint=tmp_path, partitions=3, engine="interpreter") as db:
+        db.execute(JOINED + views)
+        frames = {name: spark.createDataFrame(present, types[name]) for name, present in rows.items()}
+        doubled = frames["items"].union(frames["items"].limit(1))
+        with pytest.raises(DataError, match=r"duplicate key \(o, line\) in items"):
+            db.apply({**frames, "items": doubled})
+        with pytest.raises(DataError, match="price"):
+            db.apply({**frames, "items": frames["items"].selectExpr("o", "line", "NULLIF(price, 7) AS price", "note")})
+        assert (db.epoch, db.view("spent").rows(), list(tmp_path.glob("load-*"))) == (0, [], [])
+        db.apply(frames)
+        (batch,) = db.stats()["batches"]  # type: ignore[misc]
+        assert (batch["stages"], batch["epoch"]) == (0, 1)
+        assert len(list(tmp_path.glob("load-*"))) == 1
+        right(db)
+    for is_saved in (False, True):
+        forget()
+        with viewlet.connect(spark=spark, checkpoint=tmp_path, engine="interpreter") as db:
+            for number in range(2):
+                gone = {name: choose.sample(present, 5) for name, present in rows.items()}
+                less = {name: [(*row, -1) for row in some] for name, some in gone.items()}
+                db.apply({n: spark.createDataFrame(some, f"{types[n]}, _multiplicity int") for n, some in less.items()})
+                for name, some in gone.items():
+                    for row in some:
+                        rows[name].remove(row)
+                more: dict[str, list[tuple[Any, ...]]] = {
+                    "customer": [(row[0], "new", 1) for row in gone["customer"]],
+                    "orders": [(row[0], row[1] + 1, day) for row in gone["orders"]],
+                    "items": [(*row[:2], Decimal(number), "y") for row in gone["items"]],
+                    "notes": [gone["notes"][0]] * 2,
+                }
+                db.apply(more)
+                for name, some in more.items():
+                    rows[name] += some
+            right(db)
+            if not is_saved:
+                db.checkpoint()
+                assert not list(tmp_path.glob("load-*"))
 
 
 def test_a_load_that_is_refused_leaves_nothing(spark: Any, tmp_path: Path) -> None:

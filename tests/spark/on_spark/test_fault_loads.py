@@ -16,9 +16,15 @@ from viewlet.spark.run.execution import loader
 
 pytestmark = pytest.mark.slow
 
-DECLARED = """
+STREAMS = """
     CREATE STREAM orders (id BIGINT NOT NULL, customer VARCHAR NOT NULL);
     CREATE STREAM items (id BIGINT NOT NULL, price BIGINT NOT NULL);
+"""
+TABLES = """
+    CREATE TABLE orders (id BIGINT PRIMARY KEY, customer VARCHAR NOT NULL);
+    CREATE TABLE items (id BIGINT NOT NULL, price BIGINT NOT NULL);
+"""
+VIEW = """
     CREATE MATERIALIZED VIEW revenue AS
     SELECT customer, SUM(price) AS total FROM orders JOIN items USING (id) GROUP BY customer
 """
@@ -58,13 +64,16 @@ def follow(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(durable_files._LocalOutput, "write", torn)
 
 
-def test_a_driver_dies_during_a_load(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("declared", [STREAMS, TABLES], ids=["streams", "tables"])
+def test_a_driver_dies_during_a_load(
+    declared: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     total = Plan()
     fatal = 1
     while fatal <= max(total.steps, 1):
         state = tmp_path / f"{fatal} of {total.steps}"
         db = viewlet.connect(spark=spark, checkpoint=state, partitions=2)
-        db.execute(DECLARED)
+        db.execute(declared + VIEW)
         with monkeypatch.context() as patch:
             plan = total if not total.steps else Plan(fatal)
             follow(plan, patch)
@@ -75,12 +84,17 @@ def test_a_driver_dies_during_a_load(spark: Any, tmp_path: Path, monkeypatch: py
         db._host.cluster.checkpoint._store._lock.release()
         with viewlet.connect(spark=spark, checkpoint=state) as again:
             assert again.view("revenue").rows() in ([], EXPECTED)
+            if declared == TABLES:
+                rows = len(again.table("orders").rows()), len(again.table("items").rows())
+                assert rows == ((60, 60) if again.view("revenue").rows() else (0, 0))
             fill(again, spark)
             fill(again, spark)
             assert again.view("revenue").rows() == EXPECTED
             assert again.epoch == 1
             again.apply({"items": [(0, 1000)]})
             assert again.view("revenue").rows()[0] == ("c0", EXPECTED[0][1] + 1000)
+            if declared == TABLES:
+                assert (len(again.table("orders").rows()), len(again.table("items").rows())) == (60, 61)
             assert len(list(state.glob("load-*"))) == 1
         fatal += EVERY if plan is not total else 0
     assert total.steps > EVERY
@@ -90,7 +104,7 @@ def test_a_damaged_load(spark: Any, tmp_path: Path) -> None:
     """Whoever needs the file says so; when it is back, everything is."""
     state = tmp_path / "state"
     with viewlet.connect(spark=spark, checkpoint=state, partitions=2) as db:
-        db.execute(DECLARED)
+        db.execute(STREAMS + VIEW)
         fill(db, spark)
     files = {path: path.read_bytes() for path in state.glob("load-*/*")}
     assert files

@@ -22,7 +22,7 @@ from viewlet.runtime.durable.files import Files, files_at
 from viewlet.spark.plan.locations import Dist
 from viewlet.spark.run.exchange import task_errors
 from viewlet.spark.run.java import job_description
-from viewlet.spark.run.load.load_plan import Job, KeyCheck, LoadJob, LoadRequest, Sources, ViewLoad, plan_jobs
+from viewlet.spark.run.load.load_plan import Job, KeyChecks, LoadJob, LoadRequest, Sources, ViewLoad, plan_jobs
 from viewlet.spark.run.load.parallel_jobs import at_once
 from viewlet.spark.run.load.row_frame import rows_frame
 from viewlet.spark.run.load.segment_task import SEGMENTS, WriteSegments, refusal
@@ -74,10 +74,11 @@ def load_units(
     with ExitStack() as undo:
         files.make_folder(folder)
         undo.callback(files.remove, folder)
-        with _settings(spark, SETTINGS), reading.registered(spark):
+        with _settings(spark, SETTINGS), reading.registered(spark) as pruned:
             jobs = plan_jobs(spark, reading.loads, reading.sources)
             write = WriteSegments(checkpoint, folder, partitions, ())
-            told = at_once(spark, [partial(_run, spark, job, write) for job in jobs], JOBS_AT_ONCE)
+            runs = [partial(_run, spark, job, write) for job in jobs]
+            _, *told = at_once(spark, [partial(_refuse_misfits, reading.sources, pruned), *runs], JOBS_AT_ONCE)
         found = {view: parts for each in told for view, parts in each.items()}
         answers = reading.answers(found, LoadedViews(checkpoint, folder, {}))
         loaded = [answer for answer in answers if isinstance(answer, LoadedViews)]
@@ -122,8 +123,11 @@ class _Reading:
         return _Reading(requests, refused, loads, sources, tables)
 
     @contextmanager
-    def registered(self, spark: Any) -> Iterator[None]:
-        """Gives the frames names that SQL can use; those that take work to read, or differ every time, are kept."""
+    def registered(self, spark: Any) -> Iterator[dict[str, Any]]:
+        """Gives the frames names that SQL can use; those that take work to read, or differ every time, are kept.
+
+        What it returns are the columns that are read, as they were given.
+        """
         readers: Counter[str] = Counter()
         for i, request in enumerate(self.requests):
             readers += request.readers() if i not in self.refused else Counter()
@@ -132,14 +136,13 @@ class _Reading:
             for name, frame in pruned.items():
                 if readers[name] > 1 and not is_cheap_to_read_again(frame):
                     undo.callback(frame.persist().unpersist)
-            refuse_misfits([(self.sources.frames[name], frame) for name, frame in pruned.items()])
             for name, called in self.sources.names.items():
                 known = self.sources.frames.get(name)
                 frame = empty_frame(spark, self.tables[name]) if known is None else known.converted(pruned[name])
                 registered = called.rpartition(".")[2]
                 frame.createGlobalTempView(registered)
                 undo.callback(spark.catalog.dropGlobalTempView, registered)
-            yield
+            yield pruned
 
     def answers(self, found: Mapping[int, Parts | NotLoadable], empty: LoadedViews) -> list[LoadedViews | NotLoadable]:
         """What has become of each request."""
@@ -167,10 +170,17 @@ def _frames(
     return {name: table_frame(tables[name], frames[name], needed[name]) for name in needed if name in frames}
 
 
+def _refuse_misfits(sources: Sources, pruned: Mapping[str, Any]) -> dict[int, Parts | NotLoadable]:
+    """An error of this comes before those of jobs, which may read a row that does not fit."""
+    refuse_misfits([(sources.frames[name], frame) for name, frame in pruned.items()])
+    return {}
+
+
 def _run(spark: Any, job: Job, write: WriteSegments) -> dict[int, Parts | NotLoadable]:
     """Writes the views of a job; for those that cannot be evaluated the answer is why."""
-    if isinstance(job, KeyCheck):
-        return _checked(spark, job)
+    if isinstance(job, KeyChecks):
+        _refuse_repeated_keys(spark, job)
+        return {}
     errors: list[Exception] = []
     for attempt in job.attempts:
         task = WriteSegments(write.checkpoint, write.folder, write.partitions, attempt.targets)
@@ -199,12 +209,13 @@ def _not_loadable(job: LoadJob, error: Exception) -> NotLoadable:
     return found
 
 
-def _checked(spark: Any, job: KeyCheck) -> dict[int, Parts | NotLoadable]:
-    with job_description(spark.sparkContext, f"look for keys of {job.check.table.name} that come twice"):
-        found = spark.sql(job.sql).collect()
-    for *key, count in found:
-        raise refusal(job.check, key, count)
-    return {}
+def _refuse_repeated_keys(spark: Any, job: KeyChecks) -> None:
+    with job_description(spark.sparkContext, "look for keys that come twice"):
+        (number,) = spark.sql(job.sql).head()
+        if number is not None:
+            found = job.checks[number]
+            *key, count = spark.sql(found.sql).head()
+            raise refusal(found.check, key, count)
 
 
 @contextmanager

@@ -107,15 +107,27 @@ class LoadJob:
 
 @dataclass(frozen=True, slots=True)
 class KeyCheck:
-    """Looks for a key that comes more often than it may."""
+    """A query for a key that comes more often than it may."""
 
-    view: int
-    bytes: int
     sql: str
     check: Check
 
 
-Job = LoadJob | KeyCheck
+@dataclass(frozen=True, slots=True)
+class KeyChecks:
+    """Looks for such keys in several tables; writes nothing."""
+
+    checks: tuple[KeyCheck, ...]
+    bytes: int
+
+    @property
+    def sql(self) -> str:
+        """The number of a check that finds a key, NULL if none does."""
+        found = (f"SELECT {i} AS number FROM (\n{each.sql}\n)" for i, each in enumerate(self.checks))
+        return f"SELECT MIN(number) FROM (\n{' UNION ALL '.join(found)}\n)"
+
+
+Job = LoadJob | KeyChecks
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +189,7 @@ class ViewLoad:
 def plan_jobs(spark: Any, loads: Sequence[ViewLoad], sources: Sources) -> list[Job]:
     """The jobs that write some views, the largest first."""
     jobs: list[Job] = []
+    checks: list[KeyCheck] = []
     shared: defaultdict[str, list[tuple[ViewLoad, list[RowsQuery]]]] = defaultdict(list)
     for load in loads:
         rows, target = load.rows(sources), load.target
@@ -186,12 +199,14 @@ def plan_jobs(spark: Any, loads: Sequence[ViewLoad], sources: Sources) -> list[J
         if not rows[0].is_unique:
             jobs.append(load.job([each.sql for each in rows], sources, replace(target, has_parts=True)))
             continue
-        jobs += _key_checks(load, sources)
+        checks += _key_checks(load)
         if rows[0].source == f"FROM {sources.names[load.tables[0]]} AS t1":
             shared[load.tables[0]].append((load, rows))
         else:
             jobs.append(_alone(load, rows, sources))
     jobs += [_together(table, found, sources) for table, found in shared.items()]
+    if checks:
+        jobs.append(KeyChecks(tuple(checks), sources.bytes({each.check.table.name for each in checks})))
     return sorted(jobs, key=lambda job: -job.bytes)
 
 
@@ -205,14 +220,11 @@ def _is_worth_listing(spark: Any, load: ViewLoad, rows: RowsQuery, sources: Sour
     return keys_per_row(spark.sql(rows.sql_of_keys), expected_bytes(given)) >= APART_SHARE
 
 
-def _key_checks(load: ViewLoad, sources: Sources) -> list[Job]:
+def _key_checks(load: ViewLoad) -> list[KeyCheck]:
     """Counts of plain rows are above zero; they may be above a limit."""
-    counted, size = load.target.counted, sources.bytes(load.tables)
     limits = [(check, check.at_most) for check in load.checks if check.at_most is not None]
-    return [
-        KeyCheck(load.number, size, f"SELECT * FROM (\n{load.queries[0]}\n) WHERE f{counted} > {limit} LIMIT 1", check)
-        for check, limit in limits
-    ]
+    text = f"SELECT * FROM (\n{load.queries[0]}\n) WHERE f{load.target.counted} > "
+    return [KeyCheck(f"{text}{limit}", check) for check, limit in limits]
 
 
 def _alone(load: ViewLoad, rows: Sequence[RowsQuery], sources: Sources) -> LoadJob:
