@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from viewlet.changes import did_you_mean, row_to_python, rows_to_arrow, to_changes, to_python
-from viewlet.errors import MissingExtraError, SchemaError
+from viewlet.errors import MissingExtraError, SchemaError, ViewletError
 from viewlet.types import Column, Kind, Row, Table
 from viewlet.visible import one_line
 
@@ -150,7 +150,10 @@ class Relation:
         return True  # an empty view is still a view
 
     def __repr__(self) -> str:
-        header, body, total = self._preview()
+        try:
+            header, body, total = self._preview()
+        except ViewletError as error:  # a stream keeps no rows, and a closed connection has none
+            return f"{type(self).__name__} {one_line(self.name)}: {error}"
         widths = [max(map(len, cells)) for cells in zip(header, *body, strict=True)]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [header, *body]
@@ -160,7 +163,10 @@ class Relation:
         return "\n".join(line.rstrip() for line in [title, *lines, *(["..."] if total > len(body) else [])])
 
     def _repr_html_(self) -> str:
-        header, body, total = self._preview()
+        try:
+            header, body, total = self._preview()
+        except ViewletError as error:
+            return f"<p>{html.escape(f'{one_line(self.name)}: {error}')}</p>"
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
         rows = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in body)
         more = f", first {len(body)} shown" if total > len(body) else ""

@@ -5,10 +5,10 @@ upsert [(1, "new")]   over   (1, "old")   ->   -(1, "old") +(1, "new")
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from viewlet.changes import Change, RowChange, to_changes
+from viewlet.changes.keys import key_values, last_first
 from viewlet.connection.database import Database
 from viewlet.errors import DataError, SchemaError
 from viewlet.tables.base_table import BaseTable
@@ -21,7 +21,7 @@ def upserted(database: Database, table: BaseTable, data: object) -> Change:
     schema = _keyed(table)
     at = [schema.column_names.index(name) for name in schema.primary_key]
     latest: dict[Row, Row] = {}
-    for row in database.change_of(table, _last_first(data), 1, encoded=False).rows():
+    for row in database.change_of(table, last_first(data), 1, encoded=False).rows():
         latest.setdefault(tuple(row[i] for i in at), row)
     change = dict.fromkeys(_rows_with(database, schema, list(latest)), -1)
     for row in latest.values():
@@ -34,7 +34,7 @@ def deleted(database: Database, table: BaseTable, keys: Iterable[object]) -> Cha
     """The change that takes out the rows with these keys."""
     schema = _keyed(table)
     names = schema.primary_key
-    listed = [dict(zip(names, _parts(key, names), strict=True)) for key in keys]
+    listed = [dict(zip(names, key_values(key, names), strict=True)) for key in keys]
     wanted = _key_rows(schema, listed)
     found = _rows_with(database, schema, wanted)
     if len(found) < len(wanted):
@@ -55,16 +55,6 @@ def _keyed(table: BaseTable) -> Table:
     return schema
 
 
-def _parts(key: object, names: tuple[str, ...]) -> tuple[object, ...]:
-    """The values of a key, one for each of its columns."""
-    parts = tuple(key[name] for name in names) if isinstance(key, Mapping) and set(key) == set(names) else key
-    if not isinstance(parts, tuple | list):
-        parts = (parts,)
-    if len(parts) != len(names):
-        raise DataError(f"{described(key)} is no key of ({', '.join(names)})")
-    return tuple(parts)
-
-
 def _key_rows(schema: Table, keys: list[dict[str, object]]) -> list[Row]:
     """Keys as the engine has them."""
     columns = tuple(column for column in schema.columns if column.name in schema.primary_key)
@@ -75,18 +65,3 @@ def _key_rows(schema: Table, keys: list[dict[str, object]]) -> list[Row]:
 def _rows_with(database: Database, schema: Table, keys: list[Row]) -> list[Row]:
     """The rows that a table has with these keys."""
     return list(database.rows_with_keys(schema.name, keys) or ()) if keys else []
-
-
-def _last_first(data: Any) -> Any:
-    """Rows in the opposite order."""
-    if hasattr(data, "iloc"):
-        return data.iloc[::-1]
-    if hasattr(data, "take") and hasattr(data, "num_rows"):
-        import numpy as np
-
-        return data.take(np.arange(data.num_rows)[::-1])
-    if hasattr(data, "reverse") and hasattr(data, "columns"):
-        return data.reverse()
-    if isinstance(data, Mapping) or not isinstance(data, Iterable):
-        return data
-    return list(data)[::-1]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from viewlet.adhoc import AdHoc, span_of
 from viewlet.changes import did_you_mean, rows_to_arrow
+from viewlet.connection.catalogue_queries import show
 from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_query, explain_view
 from viewlet.connection.session import Session
@@ -128,6 +129,8 @@ class StatementRunner:
                 return self._select(statement, database)
             case sql.Modify():
                 return self._modify(statement, database)
+            case sql.Show():
+                return show(statement, database)
             case _:
                 assert_never(statement)
 

@@ -21,6 +21,7 @@ from viewlet.sql.statements import (
     Explain,
     Modify,
     Select,
+    Show,
     Statement,
 )
 from viewlet.sql.streams.determinism import refuse_unstable
@@ -36,6 +37,7 @@ __all__ = [
     "Modify",
     "RawStatement",
     "Select",
+    "Show",
     "Statement",
     "bind_query",
     "bind_statement",

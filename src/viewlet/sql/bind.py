@@ -33,6 +33,7 @@ from viewlet.sql.statements import (
     Drop,
     Explain,
     Select,
+    Show,
     Statement,
 )
 from viewlet.sql.streams.carried_rows import bind_look_back, looks_back
@@ -94,6 +95,8 @@ def bind_statement(
         return _explain(raw, names)
     if raw.words[0] == "ALTER" and "VIEW" in raw.words[1:3]:
         return _alter_view(raw, catalog)
+    if (shown := _show(raw, catalog)) is not None:
+        return shown
     refuse_replacement(raw)
     if (bind_over_parts := _binder_over_parts(raw, catalog)) is not None:
         with quiet(), syntax_errors(raw):
@@ -194,6 +197,23 @@ def _query_view(raw: RawStatement, skip: int, names: Names) -> CreateView:
     with quiet(), shallow(node, raw.source), everything_read(node, raw.source):
         query, definition, sources = _view_query(node, raw, names, (), _Options())
     return CreateView("query", query, definition, sources, select_sql=raw.text_from(skip))
+
+
+def _show(raw: RawStatement, catalog: Mapping[str, Table]) -> Show | None:
+    """SHOW [ALL] TABLES, SHOW VIEWS, DESCRIBE name and SHOW COLUMNS FROM name; DuckDB describes everything else."""
+    match raw.words:
+        case ("SHOW", "TABLES") | ("SHOW", "ALL", "TABLES"):
+            return Show("TABLES")
+        case ("SHOW", "VIEWS"):
+            return Show("VIEWS")
+        case (
+            ("DESCRIBE" | "DESC", _)
+            | ("DESCRIBE" | "DESC", "TABLE" | "VIEW", _)
+            | ("SHOW", "COLUMNS", "FROM" | "IN", _)
+        ):
+            return Show("COLUMNS", _known_name(raw, len(raw.words) - 1, "table or view", catalog))
+        case _:
+            return None
 
 
 # CREATE, ALTER and DROP

@@ -133,4 +133,12 @@ class AlterView:
     partition_by: tuple[str, ...]
 
 
-Statement = CreateTable | CreateView | AlterView | Drop | Explain | Select | Modify
+@dataclass(frozen=True, slots=True)
+class Show:
+    """SHOW TABLES, SHOW VIEWS, or DESCRIBE of the table or view that is named."""
+
+    what: str
+    name: str = ""
+
+
+Statement = CreateTable | CreateView | AlterView | Drop | Explain | Select | Modify | Show

@@ -1,0 +1,63 @@
+"""What SHOW and DESCRIBE tell of a database, and what tables and views look like when they are printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import viewlet
+from viewlet.errors import SqlError
+
+DECLARED = 'CREATE TABLE t (k BIGINT PRIMARY KEY, "Odd name" VARCHAR(5) NOT NULL, x DECIMAL(8,2), d DOUBLE)'
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> viewlet.Connection:
+    made = viewlet.connect(tmp_path / "d")
+    made.execute(f"{DECLARED}; CREATE STREAM s (a BIGINT)")
+    made.execute("CREATE MATERIALIZED VIEW v AS SELECT x, COUNT(*) AS n FROM t GROUP BY x")
+    made.execute("CREATE MATERIALIZED VIEW empty AS SELECT SUM(a) AS a FROM s WHERE a > 5 GROUP BY a")
+    made.insert("t", [(1, "a", "1.5", None), (2, "b", "1.5", 0.5)])
+    return made
+
+
+def test_tables_and_views_are_listed(db: viewlet.Connection) -> None:
+    expected = [("empty", "VIEW", 0), ("s", "STREAM", None), ("t", "TABLE", 2), ("v", "VIEW", 1)]
+    for sql in ("SHOW TABLES", "show all tables"):
+        assert [tuple(row.values()) for row in db.execute(sql).to_pylist()] == expected
+    first, second = db.execute("SHOW VIEWS").to_pylist()
+    assert (first["name"], first["sources"], first["rows"]) == ("empty", ["s"], 0)
+    assert (second["name"], second["sources"], second["batches"]) == ("v", ["t"], 1)
+    assert second["engine"] == "interpreter"
+    assert 0 < second["seconds"] < 60
+    nothing = viewlet.connect()
+    assert nothing.execute("SHOW TABLES").to_pylist() == nothing.execute("SHOW VIEWS").to_pylist() == []
+
+
+@pytest.mark.parametrize("sql", ["DESCRIBE t", "DESC t", "describe table T", 'SHOW COLUMNS FROM "t"'])
+def test_a_table_is_described_as_by_duckdb(sql: str, db: viewlet.Connection) -> None:
+    described = duckdb.execute(f"CREATE TEMP TABLE t{abs(hash(sql))} AS SELECT 1; {DECLARED}; DESCRIBE t").fetchall()
+    duckdb.execute("DROP TABLE t")
+    expected = [tuple(row) for row in described]
+    found = [tuple(row.values()) for row in db.execute(sql).to_pylist()]
+    assert [(name, type.partition("(5")[0], *rest) for name, type, *rest in found] == expected
+    assert found[1][1] == "VARCHAR(5)"
+
+
+def test_views_and_queries_are_described(db: viewlet.Connection) -> None:
+    (x, n) = db.execute("DESCRIBE VIEW v").to_pylist()
+    assert (x["column_name"], x["column_type"], n["column_type"]) == ("x", "DECIMAL(8,2)", "BIGINT")
+    assert db.execute("DESCRIBE SELECT k FROM t")["column_type"].to_pylist() == ["BIGINT"]
+    with pytest.raises(SqlError, match="'vv' does not exist; did you mean 'v'"):
+        db.execute("DESCRIBE vv")
+
+
+def test_printing_never_raises(db: viewlet.Connection) -> None:
+    stream, view = db.table("s"), db.view("v")
+    assert "streams do not keep their rows" in repr(stream)
+    assert "streams do not keep their rows" in stream._repr_html_()
+    db.close()
+    assert "closed" in repr(view)
+    assert "closed" in view._repr_html_()
