@@ -11,6 +11,7 @@ import pytest
 
 import viewlet
 from viewlet.errors import DataError
+from viewlet.runtime.functions import variance
 
 ENGINES = ("interpreter", "compiled")
 FUNCTIONS = ("VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP")
@@ -127,3 +128,9 @@ def test_variances_inside_other_queries(engine: str) -> None:
         assert db.view("y").rows() == [(1.0,)]
         db.delete("t", rows)
         assert db.view("m").rows() == [(None,)]
+
+
+def test_generated_code_may_give_a_whole_number_for_sums_that_are_zero() -> None:
+    """As it does of what rounding leaves of the squares of a constant."""
+    assert variance(3, 1.5, 0.0, 0.75, 0.0, 0, 0.0, 1) == 0.0
+    assert variance(2, 3.0, 0.0, 5.0, 0.0, 0, 0, 0) == 0.25

@@ -269,7 +269,7 @@ def variance(n: Any, s: Any, s_rest: Any, q: Any, q_rest: Any, e: Any, e_rest: A
     half = math.frexp(q)[1] // 2
     rows = float(n)
     found = (0.0, 0.0, 0.0, 0.0)
-    for part in (q, q_rest, e, e_rest):
+    for part in (q, q_rest, float(e), float(e_rest)):  # of constants the code has a whole number, 0
         found = add_product(found, rows, math.ldexp(part, -2 * half))
     s, s_rest = math.ldexp(s, -half), math.ldexp(s_rest, -half)
     found = add_product(add_product(add_product(found, -s, s), -2.0 * s, s_rest), -s_rest, s_rest)
