@@ -88,7 +88,14 @@ def write(file: Path, plots: bool = True) -> Path:
     results = Results.of(read(file))
     sections = ["# Views on Spark", _machines(file, results), *_against_recomputation(results), _growth(results)]
     sections += [_overhead(results), _bytes(results), *_sweep(file, results, plots)]
-    sections += [*_reading(file), *_small_driver(file), *_scale(file), *_sharing(file), _errors(results)]
+    sections += [
+        *_first_load(file),
+        *_reading(file),
+        *_small_driver(file),
+        *_scale(file),
+        *_sharing(file),
+        _errors(results),
+    ]
     page = file.with_suffix(".md")
     page.write_text("\n\n".join(section for section in sections if section) + "\n")
     return page
@@ -319,6 +326,39 @@ def _shares(found: list[Record]) -> str:
     )
     heads = ("executors", "groups", "MB of each", "MB of each after one was killed and a batch applied", "right")
     return f"{text}\n\n{table(heads, rows)}"
+
+
+def _first_load(file: Path) -> list[str]:
+    """What `spark_load` measured; of several measurements of the same thing, the last one of each version."""
+    latest: dict[tuple[Any, ...], Record] = {}
+    for line in file.read_text().splitlines():
+        record = json.loads(line)
+        if record["kind"] == "first load":
+            latest[record["scale"], record["queries"], record["mode"], record.get("version", "now")] = record
+    if not latest:
+        return []
+    loads = [record["load"] for record in latest.values()]
+    text = f"""\
+Views and the tables that they read, which keep their rows, get all rows in one batch; beside them, Spark SQL runs the
+same queries one after the other, in the same session: *cold* is the first run, *warm* the median of later ones. The
+*first* load starts Python workers, and Java compiles code for it; *later* is another one in the same session, into a
+directory of its own. Processor seconds are those of the driver, of Java and of Python workers. *Before* is the version
+that loaded views one after the other, and small tables by triggers. Measured by `bench/spark_load.py` on two cores with
+a load between {min(loads)} and {max(loads)}, its own included: ratios count, seconds do not."""
+    rows = [_first_load_row(key, record, unit) for key, record in latest.items() for unit in ("seconds", "cpu")]
+    heads = ("scale", "queries", "rows as", "version", "measured", "cold", "warm", "first", "later", "first ÷ cold",
+             "first ÷ warm", "later ÷ warm", "right")  # fmt: skip
+    return ["## The first load", text, table(heads, rows)]
+
+
+def _first_load_row(key: tuple[Any, ...], record: Record, unit: str) -> list[str]:
+    cold, warm = record[f"cold_{unit}"], record[f"warm_{unit}"]
+    first, later = record[f"first_load_{unit}"], record.get(f"load_{unit}", math.nan)
+    scale, queries, mode, version = key
+    measured = "seconds" if unit == "seconds" else "processor seconds"
+    right = record["first_correct"] and record.get("correct", True)
+    numbers = [*map(seconds, (cold, warm, first, later)), *map(times, (first / cold, first / warm, later / warm))]
+    return [f"{scale:g}", queries, mode, version, measured, *numbers, "yes" if right else "**no**"]
 
 
 def _reading(file: Path) -> list[str]:
