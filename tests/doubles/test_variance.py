@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -134,3 +137,15 @@ def test_generated_code_may_give_a_whole_number_for_sums_that_are_zero() -> None
     """As it does of what rounding leaves of the squares of a constant."""
     assert variance(3, 1.5, 0.0, 0.75, 0.0, 0, 0.0, 1) == 0.0
     assert variance(2, 3.0, 0.0, 5.0, 0.0, 0, 0, 0) == 0.25
+
+
+@pytest.mark.slow
+def test_the_compiler_takes_that_whole_number() -> None:
+    program = """
+import numba
+from viewlet.runtime.functions import variance
+print(numba.njit(lambda s, q: variance(3, s, 0.0, q, 0.0, 0, 0, 0))(1.5, 0.75))
+"""
+    jit = {**os.environ, "VIEWLET_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=jit, capture_output=True, text=True, check=True)
+    assert float(done.stdout) == 0.0
