@@ -85,7 +85,7 @@ def test_later_statements_see_earlier_ones() -> None:
     first, second, third = parse_statements(script, tables())
     assert isinstance(second, CreateView)
     assert second.sources == {"v"}
-    assert third == Drop("v", "VIEW")
+    assert third == Drop(("v",), "VIEW")
     assert isinstance(first, CreateView)
 
 

@@ -240,21 +240,27 @@ class Database:
             if moves:
                 self.checkpoint(always=True)
 
-    def drop_table(self, name: str) -> None:
-        self.catalogue.check_unused(name, "drop table")
-        self.declare(DROP, {"name": name}, lambda: self._forget_table(name))
-
-    def drop_view(self, name: str) -> None:
-        """Drops a view, and those that were declared together with it."""
-        names = (name, *(() if name in self.catalogue.lost else self.views[name].declared.together))
-        for each in names:
-            self.catalogue.check_unused(each, "drop view")
+    def drop(self, names: Sequence[str]) -> None:
+        """Drops tables and views, with the views that were declared together with one of these, as one step."""
+        together = [each for name in names if name in self.views for each in self.views[name].declared.together]
+        left = list(dict.fromkeys((*names, *together)))
+        ordered: list[str] = []
+        while left:
+            unread = [name for name in left if not {*self.catalogue.readers(name)}.difference(ordered)]
+            if not unread:
+                self.catalogue.check_unused(left[0], "drop table" if left[0] in self.tables else "drop view")
+            ordered += unread
+            left = [name for name in left if name not in unread]
 
         def finish() -> None:
-            for each in names:
-                self._forget_view(each)
+            for name in ordered:
+                if name in self.tables:
+                    self._forget_table(name)
+                else:
+                    self._forget_view(name)
 
-        self.declare(DROP, {"name": name}, finish)
+        known: Json = {"name": names[0]} if len(names) == 1 else {"names": list(names)}
+        self.declare(DROP, known, finish)
 
     def declare(self, kind: int, known: Json, finish: Callable[[], None]) -> None:
         """Makes a declaration that needs no work; `finish` puts it in force."""

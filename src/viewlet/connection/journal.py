@@ -206,10 +206,8 @@ class LogJournal:
                 database.create_table(table_of_json(known))
             elif record.kind == VIEW:
                 self._resume(known, None)
-            elif known["name"] in database.views or known["name"] in database.catalogue.lost:
-                database.drop_view(known["name"])
             else:
-                database.drop_table(known["name"])
+                database.drop(known["names"] if "names" in known else [known["name"]])
             return
         found = database.host.replay(record)
         if found is None:

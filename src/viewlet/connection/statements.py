@@ -315,20 +315,33 @@ def _create_view(statement: CreateView, text: str, database: Database) -> None:
 
 
 def _drop(statement: Drop, database: Database) -> None:
-    name, is_view = statement.name, statement.kind == TableKind.VIEW.value
-    if statement.if_exists and database.catalogue.find(name) is None:
-        return
-    if is_view:
-        found = database.catalogue.find(name)
-        is_lost = found is not None and found in database.catalogue.lost
-        database.drop_view(found if is_lost and found else database.catalogue.find_view(name).name)
-        return
+    """DROP of some names, all of them or none; with CASCADE, of the views that read them too."""
+    catalogue = database.catalogue
+    names = [
+        _dropped_name(name, statement.kind, database)
+        for name in statement.names
+        if not (statement.if_exists and catalogue.find(name) is None)
+    ]
+    at = 0
+    while statement.cascade and at < len(names):
+        names += [reader for reader in catalogue.readers(names[at]) if reader not in names]
+        at += 1
+    if names:
+        database.drop(list(dict.fromkeys(names)))
+
+
+def _dropped_name(name: str, kind: str, database: Database) -> str:
+    """The table or view that a name stands for, which has to be of the kind that is written."""
+    catalogue = database.catalogue
+    if kind == TableKind.VIEW.value:
+        found = catalogue.find(name)
+        return found if found is not None and found in catalogue.lost else catalogue.find_view(name).name
     if name in database.views:
         raise SchemaError(f"{name!r} is a view; use DROP VIEW")
-    table = database.catalogue.find_table(name).schema
-    if statement.kind not in (TableKind.TABLE.value, table.kind.value):
-        raise SchemaError(f"{name!r} is a {table.kind.value}, not a {statement.kind}")
-    database.drop_table(table.name)
+    table = catalogue.find_table(name).schema
+    if kind not in (TableKind.TABLE.value, table.kind.value):
+        raise SchemaError(f"{name!r} is a {table.kind.value}, not a {kind}")
+    return table.name
 
 
 def _explain(statement: Explain, database: Database) -> Any:

@@ -57,5 +57,6 @@ def parse_statements(sql: str, catalog: Mapping[str, Table]) -> Iterator[Stateme
         elif isinstance(statement, CreateView):
             known.update((each.name, each.result) for each in (statement, *statement.together))
         elif isinstance(statement, Drop):
-            known.pop(statement.name, None)
+            for name in statement.names:
+                known.pop(name, None)
         yield statement

@@ -368,15 +368,12 @@ def _select_text(node: exp.Create, raw: RawStatement) -> str:
 
 def _drop(node: exp.Drop, raw: RawStatement) -> Drop:
     tables = node.args.get("tables") or [node.this]
-    if len(tables) != 1:
-        raise raw.source.unsupported("DROP of several tables", tables[1], "write one DROP for each")
-    if node.args.get("cascade"):
-        raise raw.source.unsupported("CASCADE", None, "drop the views that read it first")
     kind, _ = create_kind(raw)
     written = kind.value if node.kind == "TABLE" else str(node.kind)
     if written not in ("TABLE", "STREAM", "STATIC TABLE", "VIEW"):
         raise raw.source.unsupported(f"DROP {written}", tables[0])
-    return Drop(table_name(tables[0], raw.source), written, bool(node.args.get("exists")))
+    names = tuple(table_name(each, raw.source) for each in tables)
+    return Drop(names, written, bool(node.args.get("exists")), bool(node.args.get("cascade")))
 
 
 def _explain(raw: RawStatement, names: Names) -> Explain:

@@ -54,11 +54,12 @@ class CreateView:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """`kind` is TABLE, STREAM, STATIC TABLE or VIEW as written."""
+    """`kind` is TABLE, STREAM, STATIC TABLE or VIEW as written; with `cascade` the views that read them go too."""
 
-    name: str
+    names: tuple[str, ...]
     kind: str
     if_exists: bool = False
+    cascade: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ _SCALARS: dict[type[exp.Expr], Arguments] = {
 }
 _STATEMENTS: dict[type[exp.Expr], Arguments] = {
     exp.Create: _reads("this", "kind", "expression", "exists", "properties", "replace"),
-    exp.Drop: _reads("this", "kind", "tables", "exists", "materialized", "restrict"),
+    exp.Drop: _reads("this", "kind", "tables", "exists", "materialized", "restrict", "cascade"),
     exp.Insert: _reads("this", "expression", "with_", "conflict", "alternative", "returning", "by_name", "default"),
     exp.Delete: _reads("this", "where", "using", "with_", "returning"),
     exp.Update: _reads("this", "expressions", "where", "from_", "with_", "returning"),
