@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 import viewlet
-from viewlet.errors import SqlError
+from viewlet.errors import SchemaError, SqlError
 
 DECLARED = 'CREATE TABLE t (k BIGINT PRIMARY KEY, "Odd name" VARCHAR(5) NOT NULL, x DECIMAL(8,2), d DOUBLE)'
 
@@ -52,6 +52,30 @@ def test_views_and_queries_are_described(db: viewlet.Connection) -> None:
     assert db.execute("DESCRIBE SELECT k FROM t")["column_type"].to_pylist() == ["BIGINT"]
     with pytest.raises(SqlError, match="'vv' does not exist; did you mean 'v'"):
         db.execute("DESCRIBE vv")
+
+
+def test_statements_that_do_nothing_say_so(db: viewlet.Connection, caplog: pytest.LogCaptureFixture) -> None:
+    for sql in ("SET threads = 4", "SET SESSION TimeZone TO 'UTC'", "RESET threads", "CREATE INDEX i ON t (x)"):
+        assert db.execute(sql) is None
+    assert [record.message for record in caplog.records] == [
+        "SET does nothing here: there is no setting 'threads'",
+        "SET does nothing here: there is no setting 'timezone'",
+        "RESET does nothing here: there is no setting 'threads'",
+        "CREATE INDEX does nothing here: views make the indexes that they need",
+    ]
+    with pytest.raises(SqlError, match="CREATE INDEX"):
+        db.execute("CREATE UNIQUE INDEX i ON t (x)")
+
+
+def test_temporary_tables_and_views_are_for_memory(db: viewlet.Connection) -> None:
+    memory = viewlet.connect()
+    memory.execute("CREATE TEMP TABLE t (k BIGINT); CREATE TEMPORARY VIEW v AS SELECT COUNT(*) AS n FROM t")
+    memory.execute("CREATE OR REPLACE TEMP VIEW v AS SELECT k FROM t")
+    memory.insert("t", [(1,)])
+    assert memory.view("v").rows() == [(1,)]
+    for sql in ("CREATE TEMP TABLE u (k BIGINT)", "CREATE TEMP VIEW w AS SELECT k FROM t"):
+        with pytest.raises(SchemaError, match="would stay in the directory: TEMPORARY"):
+            db.execute(sql)
 
 
 def test_printing_never_raises(db: viewlet.Connection) -> None:

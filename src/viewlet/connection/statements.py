@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -18,6 +19,8 @@ from viewlet.hosts.catalogue import LostView, unreadable_stream
 from viewlet.runtime.garbage import collecting_afterwards
 from viewlet.tables.base_table import BaseTable
 from viewlet.types import Row, TableKind
+
+logger = logging.getLogger("viewlet")
 
 if TYPE_CHECKING:
     from viewlet.sql import CreateTable, CreateView, Drop, Explain, Modify, Select, Statement
@@ -131,6 +134,8 @@ class StatementRunner:
                 return self._modify(statement, database)
             case sql.Show():
                 return show(statement, database)
+            case sql.Ignored(notice):
+                return logger.warning("%s", notice)
             case _:
                 assert_never(statement)
 
@@ -302,13 +307,22 @@ def _missing(name: str, sql: str, database: Database) -> ViewletError:
     return SqlError(f"there is no table or view {name!r}" + did_you_mean(name, database.catalogue.schemas()), sql, span)
 
 
+def _check_temporary(name: str, database: Database) -> None:
+    if database.journal.stats() is not None:
+        raise SchemaError(f"{name!r} would stay in the directory: TEMPORARY is for a database in memory")
+
+
 def _create_table(statement: CreateTable, database: Database) -> None:
+    if statement.temporary:
+        _check_temporary(statement.table.name, database)
     if not (statement.if_not_exists and statement.table.name in database.tables):
         database.create_table(statement.table)
 
 
 def _create_view(statement: CreateView, text: str, database: Database) -> None:
     declared = (statement, *statement.together)
+    if statement.temporary:
+        _check_temporary(statement.name, database)
     if not (statement.if_not_exists and all(each.name in database.views for each in declared)):
         with collecting_afterwards():
             database.create_view(*(declaration(each, text) for each in declared))

@@ -32,6 +32,7 @@ from viewlet.sql.statements import (
     CreateView,
     Drop,
     Explain,
+    Ignored,
     Select,
     Show,
     Statement,
@@ -54,7 +55,7 @@ from viewlet.sql.streams.window_functions import bind_window_function, calls_win
 from viewlet.sql.streams.windows import bind_window_view, is_window_view
 from viewlet.sql.syntax import everything_read
 from viewlet.sql.table_functions import TABLE_FUNCTIONS, TableCall, bind_call, called_function
-from viewlet.sql.tables import bind_create_table, known_columns, partitioning, table_name
+from viewlet.sql.tables import bind_create_table, is_temporary, known_columns, partitioning, table_name
 from viewlet.types import Table, TableKind
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ def bind_statement(
         return _alter_view(raw, catalog)
     if (shown := _show(raw, catalog)) is not None:
         return shown
+    if (ignored := _ignored(raw)) is not None:
+        return ignored
     refuse_replacement(raw)
     if (bind_over_parts := _binder_over_parts(raw, catalog)) is not None:
         with quiet(), syntax_errors(raw):
@@ -216,6 +219,18 @@ def _show(raw: RawStatement, catalog: Mapping[str, Table]) -> Show | None:
             return None
 
 
+def _ignored(raw: RawStatement) -> Ignored | None:
+    """SET, RESET and CREATE INDEX, which other databases need and which nothing here depends on."""
+    match raw.words:
+        case ("SET" | "RESET", name, *_) if raw.words[1] not in ("VARIABLE", "("):
+            setting = raw.words[2] if name in ("SESSION", "GLOBAL", "LOCAL") and len(raw.words) > 2 else name
+            return Ignored(f"{raw.words[0]} does nothing here: there is no setting {unquoted(setting).lower()!r}")
+        case ("CREATE", "INDEX", *_):
+            return Ignored("CREATE INDEX does nothing here: views make the indexes that they need")
+        case _:
+            return None
+
+
 # CREATE, ALTER and DROP
 
 
@@ -247,7 +262,8 @@ def _create(node: exp.Create, raw: RawStatement, names: Names) -> Statement:
         if node.args.get("replace"):
             raise raw.source.unsupported("CREATE OR REPLACE TABLE", node.this, "DROP it first")
         kind, _ = create_kind(raw)
-        return CreateTable(bind_create_table(node, kind, raw.source), bool(node.args.get("exists")))
+        table = bind_create_table(node, kind, raw.source)
+        return CreateTable(table, bool(node.args.get("exists")), is_temporary(node))
     if node.kind == "VIEW":
         return _create_view(node, raw, names)
     raise raw.source.unsupported(f"CREATE {node.kind}", node.this)
@@ -281,6 +297,7 @@ def _create_view(node: exp.Create, raw: RawStatement, known: Names) -> CreateVie
         known_columns(partition_by, [column.name for column in query.columns], source),
         _aggregates_of(definition),
         isinstance(definition, LayeredQuery),
+        temporary=is_temporary(node),
     )
 
 

@@ -13,10 +13,11 @@ STRATEGIES = ("auto", "recompute", "first-order", "higher-order", "view-tree", "
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """`table.kind` tells tables, streams and static tables apart."""
+    """`table.kind` tells tables, streams and static tables apart; a `temporary` one is not for directories."""
 
     table: Table
     if_not_exists: bool = False
+    temporary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class CreateView:
     """The statement that declares it, where that is another one than the one that was written."""
     together: tuple[CreateView, ...] = ()
     """The other views that the statement declares, because they read each other."""
+    temporary: bool = False
+    """It is for a database in memory only, which it lives as long as."""
 
     @property
     def result(self) -> Table:
@@ -135,6 +138,13 @@ class AlterView:
 
 
 @dataclass(frozen=True, slots=True)
+class Ignored:
+    """A statement that is accepted and does nothing; the notice says why."""
+
+    notice: str
+
+
+@dataclass(frozen=True, slots=True)
 class Show:
     """SHOW TABLES, SHOW VIEWS, or DESCRIBE of the table or view that is named."""
 
@@ -142,4 +152,4 @@ class Show:
     name: str = ""
 
 
-Statement = CreateTable | CreateView | AlterView | Drop | Explain | Select | Modify | Show
+Statement = CreateTable | CreateView | AlterView | Drop | Explain | Select | Modify | Show | Ignored

@@ -105,6 +105,7 @@ _STATEMENTS: dict[type[exp.Expr], Arguments] = {
     exp.Properties: _reads("expressions"),
     exp.Property: _reads("this", "value"),
     exp.MaterializedProperty: _reads(),
+    exp.TemporaryProperty: _reads(),
     exp.PartitionedByProperty: _reads("this"),
 }
 FLAGS: Mapping[type[exp.Expr], Arguments] = {

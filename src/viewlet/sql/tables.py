@@ -47,16 +47,22 @@ def bind_create_table(node: exp.Create, kind: TableKind, source: Source) -> Tabl
 
 
 def partitioning(node: exp.Create) -> tuple[list[exp.Expr], list[exp.Expr]]:
-    """What stands in PARTITION BY, and the other properties of a CREATE."""
+    """What stands in PARTITION BY, and the other properties of a CREATE but TEMPORARY."""
     columns: list[exp.Expr] = []
     others: list[exp.Expr] = []
     properties = node.args.get("properties")
     for option in properties.expressions if properties is not None else []:
         if isinstance(option, exp.PartitionedByProperty):
             columns += option.this.expressions if isinstance(option.this, exp.Schema | exp.Tuple) else [option.this]
-        else:
+        elif not isinstance(option, exp.TemporaryProperty):
             others.append(option)
     return columns, others
+
+
+def is_temporary(node: exp.Create) -> bool:
+    """Whether a CREATE says TEMPORARY."""
+    properties = node.args.get("properties")
+    return properties is not None and any(isinstance(each, exp.TemporaryProperty) for each in properties.expressions)
 
 
 def known_columns(nodes: Sequence[exp.Expr], known: Collection[str], source: Source) -> tuple[str, ...]:
