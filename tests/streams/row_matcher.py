@@ -276,15 +276,32 @@ def values(chance: random.Random) -> Row:
     return chance.choice(("a", "b", None)), chance.choice((0, 1, 2, 3, 3, 4, None))
 
 
-def play(seed: int, queries: int, batches: int = 8, every: int = 3) -> int:
-    """Compares random queries with the matcher on a random stream; returns the rows that were compared."""
+def of_many_groups(chance: random.Random) -> Row:
+    return chance.choice("abcdefghi"), values(chance)[1]
+
+
+def in_time(batches: list[list[tuple[Row, int]]], minutes: int) -> Iterator[list[tuple[Row, int]]]:
+    """Batches without what changes rows that are so many minutes behind the newest."""
+    newest = at(0)
+    for batch in batches:
+        newest = max([newest, *(row[0] for row, _ in batch)])
+        yield [(row, times) for row, times in batch if row[0] > newest - timedelta(minutes=minutes)]
+
+
+def play(seed: int, queries: int, batches: int = 8, every: int = 3, is_bounded: bool = False) -> int:
+    """Compares random queries with the matcher on a random stream; returns the rows that were compared.
+
+    Where it `is_bounded`, no row is late by more than LATENESS, and groups are forgotten.
+    """
     chance = random.Random(seed)
     db, model, compared_rows = viewlet.connect(), Model(), 0
-    db.execute("CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts")
+    bound = "LATENESS INTERVAL '5' MINUTE" if is_bounded else ""
+    db.execute(f"CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts {bound}")
     asked = [random_query(chance) for _ in range(queries)]
     for number, query in enumerate(asked):
         db.execute(query.sql(f"v{number}"))
-    for number, batch in enumerate(random_batches(seed, values, batches=batches, minutes=4)):
+    changes = random_batches(seed, of_many_groups if is_bounded else values, batches=batches, minutes=4)
+    for number, batch in enumerate(in_time(changes, 5) if is_bounded else changes):
         db.apply({"m": signed(batch, ("ts", "g", "x"))})
         for row, times in batch:
             model.change(row, times)

@@ -202,6 +202,11 @@ def test_random_patterns_equal_a_brute_force_matcher(seed: int) -> None:
     assert play(8 + seed, 2, batches=6) > 0
 
 
+@pytest.mark.parametrize("seed", range(STREAMS))
+def test_forgotten_groups_change_no_match(seed: int) -> None:
+    assert play(2000 + seed, 4, batches=40, every=20, is_bounded=True) > 0
+
+
 V = """SELECT g, low, n FROM m MATCH_RECOGNIZE (PARTITION BY g ORDER BY ts MEASURES MIN(x) AS low, COUNT(*) AS n
     PATTERN (a down+ up+) DEFINE down AS x < PREV(x), up AS x > PREV(x))"""
 M = "CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts"
@@ -271,6 +276,23 @@ def test_parts_that_a_match_needs_are_kept() -> None:
     assert sorted(row[:3] for row in db.view("v").rows()) == [("a", 3, 3), ("a", 3, 8)]
     # the search resumes with the fourth minute before the end, whose condition reads the row before
     assert db.execute("SELECT MIN(ts) AS t FROM m").to_pylist() == [{"t": at(60 * 10)}]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "clauses"), [("a b", "WITHIN INTERVAL '2' MINUTES"), ("a", ""), ("a b+", "WITHIN INTERVAL '1' MINUTE")]
+)
+def test_groups_that_no_row_can_continue_are_forgotten(pattern: str, clauses: str) -> None:
+    host = viewlet.streams.DuckDBHost()
+    db = viewlet.connect(streams=host)
+    db.execute(M + " LATENESS INTERVAL '1' MINUTE RETAIN INTERVAL '3' MINUTE")
+    db.execute(f"""CREATE VIEW v AS SELECT g, n FROM m MATCH_RECOGNIZE (PARTITION BY g ORDER BY ts
+        MEASURES COUNT(*) AS n PATTERN ({pattern}) {clauses} DEFINE a AS x > 0) RETAIN INTERVAL '3' MINUTE""")
+    sizes = []
+    for minute in range(60):
+        db.insert("m", [(at(60 * minute), f"group {minute}", 1), (at(60 * minute), f"group {minute - 1}", 1)])
+        sizes.append((len(host.tables()), db.execute("SELECT COUNT(*) AS n FROM m").to_pylist()[0]["n"]))
+    assert len(db.view("v")) > 0
+    assert max(sizes[20:]) <= max(sizes[:20])
 
 
 def test_equal_rows_have_one_order() -> None:

@@ -13,6 +13,7 @@ from viewlet.interrupts import DEFERRED_INTERRUPT
 from viewlet.types import SqlType
 
 _CATALOGUE = '"viewlet catalogue"'
+_MOST_DELETED = 2_000
 _SETTINGS: dict[str, Any] = {"preserve_insertion_order": "false", "TimeZone": "'UTC'"}
 _STRANGERS = (
     "SELECT 'the function ' || function_name FROM duckdb_functions() WHERE NOT internal",
@@ -47,6 +48,8 @@ class DuckDBHost:
         self._is_open = self._is_ending = False
         """Both are set before the transaction begins or ends, and may be ahead of it after an exception."""
         self._execute(f"CREATE TABLE IF NOT EXISTS {_CATALOGUE} (key VARCHAR, value VARCHAR)")
+        self._deleted = 0
+        """Rows deleted from the catalogue since it was written as a whole: DuckDB keeps their room."""
 
     def entries(self) -> dict[str, str]:
         return dict(self._execute(f"SELECT key, value FROM {_CATALOGUE}").fetchall())
@@ -143,10 +146,21 @@ class DuckDBHost:
                 if rows:
                     columns = [list(column) for column in zip(*rows, strict=True)]
                     self._execute(f"INSERT INTO {_CATALOGUE} SELECT unnest(?), unnest(?)", columns)
+                self._compact(len(entries))
             for table in unused:
                 self._execute(f"DROP TABLE IF EXISTS {self.source(table)}")
             self._execute("COMMIT")
             self._is_open = self._is_ending = False
+
+    def _compact(self, deleted: int) -> None:
+        """Writes the catalogue as a whole once several times its rows have been deleted from it."""
+        self._deleted += deleted
+        if self._deleted < _MOST_DELETED:
+            return
+        (live,) = self._execute(f"SELECT COUNT(*) FROM {_CATALOGUE}").fetchone()
+        if self._deleted >= _MOST_DELETED + 4 * live:
+            self._execute(f"CREATE OR REPLACE TABLE {_CATALOGUE} AS SELECT * FROM {_CATALOGUE}")
+            self._deleted = 0
 
     def rollback(self) -> None:
         """Ends the transaction, if one is open."""

@@ -10,7 +10,16 @@ from viewlet.streams.roll_up import roll_up
 
 
 def tidy_up(maintainer: Maintainer) -> None:
-    """Rolls up old parts, and deletes those that are older than their relation keeps them and that nothing can read."""
+    """Rolls up old parts, and deletes those that are older than their relation keeps them and that nothing can read.
+
+    So go the points of searches that no row can reach any more.
+    """
+    for name, matcher in maintainer.matchers.items():
+        source = maintainer.catalogue.relations[matcher.query.source]
+        horizon = _horizon(maintainer, source, False) if source.is_stream else None
+        end = maintainer.catalogue.relations[name].progress.next
+        if horizon is not None and end is not None:
+            matcher.forget(min(part_of(horizon, source.length), end))
     for relation in list(maintainer.catalogue.relations.values()):
         watermark = _watermark(maintainer, relation)
         if watermark is not None:

@@ -19,6 +19,7 @@ from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.errors import DataError
 from viewlet.streams import long_gaps
 from viewlet.streams.catalogue import EMPTY, Part, PartRelation, Segment
+from viewlet.streams.definition import MICROSECONDS
 from viewlet.streams.matching.conditions import new_bindings, terms_of
 from viewlet.streams.matching.definition import START_INDEX, START_PART, Aggregate, MatchQuery, Navigation, RowValue
 from viewlet.streams.matching.measures import LAST_PART, bind_rows, measure
@@ -145,6 +146,40 @@ class Matcher:
         """The first part of the source that a search may read, if no part before `horizon` changes."""
         found = (point_before(points, horizon) for points in self._known().values())
         return min((point.since for point in found if point is not None), default=None)
+
+    def forget(self, horizon: int) -> None:
+        """Gives up the points that no search resumes with, if no part before `horizon` changes.
+
+        Those are all but the newest before it; that one too, if a search of the rows after it finds the same without.
+        """
+        known = self._known()
+        for number in sorted(number for number in self._in_part if number < horizon):
+            points = self._in_part[number]
+            for key, point in list(points.items()):
+                of_group = known[key]
+                is_newest = point is of_group[-1]
+                if is_newest and not self._is_over(point, horizon):
+                    continue
+                if not is_newest and point is point_before(of_group, horizon):
+                    continue
+                del points[key]
+                of_group.remove(point)
+                if not of_group:
+                    del known[key]
+            if not points:
+                del self._in_part[number]
+                self._maintainer.catalogue.set_part(self._stored_points.name, number, None)
+
+    def _is_over(self, point: Point, horizon: int) -> bool:
+        """A group whose rows do not matter to those that can still come, in part `horizon` and later ones."""
+        query = self.query
+        if query.counts_matches():
+            return False
+        if point.since > point.part:
+            return True
+        if query.within is None or query.lookback or query.lookahead or query.program.looks_for_end():
+            return False
+        return (point.part + 1) * query.length * MICROSECONDS + query.within <= horizon * query.length * MICROSECONDS
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

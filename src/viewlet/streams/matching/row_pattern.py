@@ -79,6 +79,9 @@ class Program:
     steps: tuple[tuple[int, int, int], ...]
     marks: int
 
+    def looks_for_end(self) -> bool:
+        return any(operation == END for operation, _, _ in self.steps)
+
 
 def compile_pattern(pattern: RowPattern) -> Program:
     """The program of a pattern.
