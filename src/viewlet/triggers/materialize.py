@@ -83,15 +83,16 @@ class Materializer:
         self, expr: Expr, keys: Sequence[Var], given: Vars, splits: Splits, cyclic: bool = False
     ) -> list[Monomial]:
         simple = simplify_monomials(expr, tuple(keys), self.names, given)
-        keep = frozenset(keys)
-        return [done for monomial in simple for done in self._monomial(monomial, keep, given, splits, cyclic)]
+        keep, alike = frozenset(keys), _test_alike(simple)
+        return [done for monomial in simple for done in self._monomial(monomial, keep, given, splits, cyclic, alike)]
 
     def whole(self, expr: Expr, keys: Sequence[Var], given: Vars) -> Expr:
         """Sum[keys](expr) as one view per monomial, not decomposed: for what is read as often as it is written."""
         terms: list[Monomial] = []
-        for monomial in simplify_monomials(expr, tuple(keys), self.names, given):
+        simple = simplify_monomials(expr, tuple(keys), self.names, given)
+        for monomial in simple:
             if inputs(monomial.product):  # it cannot be stored for every value of what it needs from outside
-                terms += self._monomial(monomial, frozenset(keys), given, never, False)
+                terms += self._monomial(monomial, frozenset(keys), given, never, False, _test_alike(simple))
                 continue
             shared = tuple(sorted(outputs(monomial.product) & given - set(keys), key=_name))
             if has_relations(monomial.product):
@@ -154,8 +155,9 @@ class Materializer:
                 return rebuild(factor, lambda child: self._nested(child, visible, body_of))
 
     def _monomial(
-        self, monomial: Monomial, keep: Vars, given: Vars, splits: Splits, cyclic: bool
+        self, monomial: Monomial, keep: Vars, given: Vars, splits: Splits, cyclic: bool, alike: bool
     ) -> Iterable[Monomial]:
+        """A product over views. It is one of a sum whose products make `alike` tests for NULL, or other ones."""
         plan = self._divide(monomial.factors, keep, given, splits, cyclic)
         straddling = (f for f in plan.outside if isinstance(f, Value | Cond) and plan.spans(f))
         apart = next(((f, terms) for f in straddling if (terms := _addends(f)) is not None), None)
@@ -164,7 +166,7 @@ class Materializer:
             rest.remove(apart[0])
             for extra in (part for term in apart[1] for part in expand(term, self.names)):
                 part = Monomial(monomial.coefficient * extra.coefficient, (*rest, *extra.factors))
-                yield from self._monomial(part, keep, given, splits, cyclic)
+                yield from self._monomial(part, keep, given, splits, cyclic, alike)
             return
         around = given.union(*(free_variables(factor) for factor in monomial.factors))
         result: list[Expr] = []
@@ -181,7 +183,7 @@ class Materializer:
             wanted = (keep | given).union(*beside)
             own = NONE.union(*(outputs(factor) for factor in component))
             keys = tuple(sorted(own & wanted, key=_name))
-            if not self._is_table(keys, component):
+            if alike and not self._is_table(keys, component):
                 component = _with_presence(component, own, monomial.factors)
             result.append(self._store(keys, tuple(component)))
         yield Monomial(monomial.coefficient, tuple(result))
@@ -287,6 +289,11 @@ def _with_presence(component: Sequence[Expr], own: Vars, factors: Iterable[Expr]
     """
     tests = (factor for factor in factors if _is_presence(factor) and inputs(factor) <= own)
     return [*component, *(factor for factor in tests if factor not in component)]
+
+
+def _test_alike(monomials: Iterable[Monomial]) -> bool:
+    """Whether some products test the same variables for NULL; those of outer joins do not, and share views without."""
+    return len({frozenset(filter(_is_presence, monomial.factors)) for monomial in monomials}) <= 1
 
 
 def _is_presence(factor: Expr) -> bool:
