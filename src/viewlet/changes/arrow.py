@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,10 @@ def datums_of_arrow(column: Any, type: SqlType) -> list[Datum] | None:
     if type.is_integer and pa.types.is_integer(given):
         datums = column.to_pylist()
         return _within(datums, *integer_range(type))
+    if type.kind is Kind.DOUBLE and pa.types.is_float64(given):
+        numbers = column.to_pylist()
+        is_finite = all(number is None or math.isfinite(number) for number in numbers)
+        return [None if number is None else number + 0.0 for number in numbers] if is_finite else None
     if type.kind is Kind.VARCHAR and (pa.types.is_string(given) or pa.types.is_large_string(given)):
         known: dict[Datum, Datum] = {}
         return [known.setdefault(text, text) for text in column.to_pylist()]  # one object for equal strings

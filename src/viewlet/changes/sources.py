@@ -153,7 +153,7 @@ class ArrowSource:
 
         self._target = table
         try:
-            self._table = pa.table(data)
+            self._table = data if type(data) is pa.Table else pa.table(data)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise DataError(f"{table.name}: {type(data).__name__} is not a table of Arrow columns: {error}") from error
         self.names: Sequence[str] = self._table.column_names
