@@ -38,6 +38,17 @@ EXPRESSIONS = (
         "SUBSTR(g || 'xyz', 2, 2)",
         "LEFT(g || 'xyz', 2)",
     ),
+    *(
+        f"SUBSTR(g || 'wxyz', {start}, {n})"
+        for start in ("x // 37 - 9", "-3", "0", "2")
+        for n in ("x % 7 - 3", "-2", "3")
+    ),
+    *("SUBSTR(g || 'wxyz', x // 37 - 9)", "SUBSTR(g || 'wxyz', -3)", "SUBSTR(g || 'wxyz', NULLIF(x, 17), 2)"),
+    *(
+        f"{side}(g || 'wxyz', {n})"
+        for side in ("LEFT", "RIGHT")
+        for n in ("x // 37 - 9", "-2", "-9", "0", "NULLIF(x, 17)")
+    ),
     *("c / 3", "RIGHT(g || 'xyz', 2)", "REGEXP_REPLACE(g || 'aba', '[ab]', '-', 'g')"),
     *("EXTRACT(second FROM ts)", "CAST(d AS VARCHAR) || CAST(ROUND(d) AS VARCHAR)"),
     "CASE WHEN ROUND(d) > 2 THEN 'big' ELSE CAST(ROUND(d, 2) AS VARCHAR) END",
@@ -52,6 +63,13 @@ QUERIES = {
     "full": """WITH a AS (SELECT c, x FROM m[i]), b AS (SELECT x, y FROM n[i])
         SELECT * FROM (SELECT * FROM a FULL JOIN b USING (x)) AS both_sides""",
     "some": "SELECT * EXCLUDE (d, c) REPLACE (x + 1 AS x) FROM m[i]",
+    "alias": "SELECT g AS k, ROUND(SUM(x)) AS s, s * 2 AS t FROM m[i] GROUP BY k HAVING s > 1 AND t > 2",
+    "all_groups": """SELECT a.g, b.y % 2 AS odd, 'c' AS c, COUNT(*) AS n, SUM(a.x) AS x FROM m[i] AS a JOIN n[i] AS b
+        ON a.x = b.x GROUP BY ALL HAVING n > 0 AND g < 'c'""",
+    "all_columns": "SELECT *, COUNT(*) AS n FROM (SELECT g, x FROM m[i]) AS a GROUP BY ALL HAVING n < 9",
+    "nested": """SELECT g, MAX(n) AS most FROM (SELECT g, x % 3 AS r, COUNT(*) AS n FROM m[i] GROUP BY ALL
+        HAVING n > 1) AS inner_ GROUP BY g HAVING most > (SELECT MIN(y) FROM n[i])""",
+    "where_alias": "SELECT x + 1 AS z, g FROM m[i] WHERE z > 3",
     "renamed": "SELECT m.* RENAME (x AS z) FROM m[i]",
 }
 
@@ -92,7 +110,8 @@ def check_refusals(db: viewlet.Connection) -> None:
     others = (
         "FORMAT('{}', MIN(x))",
         "MIN(g) SIMILAR TO 'a.*'",
-        "MIN(SUBSTR(g, -2))",
+        "CAST('epoch' AS DATE)",
+        "TIMESTAMP 'infinity'",
         "SUM(CAST(x AS DECIMAL(9,2))) // 2",
     )
     for term in ("ENTROPY(x)", "CAST(MIN(r) AS VARCHAR)", "MEDIAN(CAST(x AS DECIMAL(9,2)))", *others):
@@ -105,6 +124,8 @@ def check_refusals(db: viewlet.Connection) -> None:
         "CAST('inf' AS DOUBLE)": "nobody can read",
         "TIMESTAMP '9999-12-31' + INTERVAL 3 DAY": "nobody can read",
         "CAST(REPLACE(g, 'a', 'now') AS DATE)": "is not like|cannot be cast|CAST_INVALID_INPUT",
+        "CAST('n' || 'ow' AS DATE)": "is not like|cannot be cast|invalid date",
+        "CAST(CONCAT('to', 'day') AS TIMESTAMP)": "is not like|cannot be cast|invalid timestamp",
         "LN(5 - x)": "logarithm",
         "SQRT(5 - x)": "square root",
     }

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from viewlet.streams.host_meanings import with_meanings
 from viewlet.streams.null_safe import to_hashable
-from viewlet.streams.star_columns import expand_stars
+from viewlet.streams.star_columns import expand_names, expand_stars
 from viewlet.types import Column
 
 _QUANTILES: dict[type[exp.Expr], str] = {
@@ -31,7 +31,7 @@ def to_dialect(sql: str, dialect: str, columns: Mapping[str, Sequence[Column]]) 
     >>> to_dialect("SELECT QUANTILE(x, 0.5) FROM t", "spark", {})
     'SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY x) FROM t'
     """
-    query = expand_stars(sqlglot.parse_one(sql, read="duckdb"), columns)
+    query = expand_names(expand_stars(sqlglot.parse_one(sql, read="duckdb"), columns), columns)
     query = with_meanings(query, dialect, columns).transform(_exact_quantile)
     if dialect == "postgres":
         query = to_hashable(query, columns)

@@ -9,13 +9,17 @@
     1 / 0                           NULL            an error       an error
     LOG(100)                        2               2              4.6
     LN(0)                           an error        an error       NULL
-    CAST('now' AS DATE)             an error        today          an error
+    CAST('n' || 'ow' AS DATE)       an error        today          today
+    SUBSTR('hello', -3, 2)          'll'            ''             'll'
+    SUBSTR('hello', 4, -2)          'el'            an error       ''
+    LEFT('hello', -2)               'hel'           'hel'          ''
 
 What the expression under them is, DuckDB says (`type_of`); 2.5 and 2.7 are doubles here.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import sqlglot
@@ -87,7 +91,7 @@ class _Rewrite:
     """Writes one function for a dialect."""
 
     def __init__(self, dialect: str, tables: Tables) -> None:
-        self._is_spark, self._tables = dialect == "spark", tables
+        self._is_spark, self._dialect, self._tables = dialect == "spark", dialect, tables
 
     def types(self, node: exp.Expr) -> list[str]:
         """The types of what a function is applied to; nothing where they do not matter."""
@@ -132,12 +136,9 @@ class _Rewrite:
                 if types[0].startswith("DECIMAL"):
                     raise _other(node, "CAST the decimal to DOUBLE")
             case exp.Substring():
-                start = node.args.get("start")
-                if isinstance(start, exp.Neg) or (isinstance(start, exp.Literal) and start.name == "0"):
-                    raise _other(node, "write LEFT or RIGHT")
+                return self._substring(node)
             case exp.Left() | exp.Right():
-                if self._is_spark and isinstance(node.expression, exp.Neg):
-                    raise _other(node, "write SUBSTR")
+                return self._end_of(node)
             case exp.RegexpReplace():
                 if self._is_spark and "g" not in node.text("modifiers"):
                     raise _other(node, "write REGEXP_REPLACE(s, pattern, new, 'g'), which replaces all")
@@ -169,6 +170,37 @@ class _Rewrite:
             f"'cannot take {name} of a number that is too small') AS DOUBLE) ELSE {computed.sql('spark')} END",
             read="spark",
         )
+
+    def _substring(self, node: exp.Substring) -> exp.Expr:
+        """A start before the text counts from its end, and a negative length goes back; hosts agree on others alone."""
+        start, length = node.args.get("start"), node.args.get("length")
+        if all(each is None or _is_positive(each) for each in (start, length)):
+            return node
+        text = f"({node.this.sql(self._dialect)})"
+        size = f"LENGTH({text})"
+        first = "1" if start is None else f"CAST({start.sql(self._dialect)} AS INT)"
+        if start is not None:
+            first = f"(CASE WHEN {first} < 0 THEN {size} + {first} + 1 ELSE {first} END)"
+        begin, end = first, f"({size} + 1)"
+        if length is not None:
+            many = f"CAST({length.sql(self._dialect)} AS INT)"
+            begin, end = f"LEAST({first}, {first} + {many})", f"GREATEST({first}, {first} + {many})"
+        shown = f"SUBSTRING({text}, GREATEST({begin}, 1), GREATEST({end} - GREATEST({begin}, 1), 0))"
+        known = " AND ".join(f"({each.sql(self._dialect)}) IS NOT NULL" for each in (start, length) if each is not None)
+        return sqlglot.parse_one(f"CASE WHEN {known} THEN {shown} END", read=self._dialect)
+
+    def _end_of(self, node: exp.Left | exp.Right) -> exp.Expr:
+        """A negative length is what is left out at the other end, which Spark does not know."""
+        if _is_positive(node.expression):
+            return node
+        if not self._is_spark:
+            node.set("expression", exp.cast(node.expression, "int", dialect="duckdb"))
+            return node
+        text, many = f"({node.this.sql('spark')})", f"CAST({node.expression.sql('spark')} AS INT)"
+        rest = f"GREATEST(LENGTH({text}) + {many}, 0)"
+        other = f"SUBSTRING({text}, 1, {rest})" if isinstance(node, exp.Left) else f"SUBSTRING({text}, 1 - {many})"
+        side = f"{'LEFT' if isinstance(node, exp.Left) else 'RIGHT'}({text}, {many})"
+        return sqlglot.parse_one(f"CASE WHEN {many} < 0 THEN {other} ELSE {side} END", read="spark")
 
     def _round(self, node: exp.Round, type: str) -> exp.Expr:
         digits = node.args.get("decimals")
@@ -210,6 +242,8 @@ class _Rewrite:
         if to in exp.DataType.TEXT_TYPES:
             return self._text(node.this, type) if type in _FLOATING else node
         if to in _TIMES:
+            if isinstance(node.this, exp.Literal) and node.this.is_string and not re.match(_TIME_TEXT, node.this.name):
+                raise _other(node, "write a text like 2020-01-31 or 2020-01-31 23:59:59")
             return self._time(node) if type == "VARCHAR" else node
         if to in exp.DataType.INTEGER_TYPES:
             if self._is_spark and type in _FLOATING:
@@ -232,11 +266,15 @@ class _Rewrite:
         return node
 
     def _time(self, node: exp.Cast) -> exp.Expr:
-        """A text as a date or time: PostgreSQL reads more, such as 'now'."""
+        """A text as a date or time: other hosts read more, such as 'now', Spark where the text is a constant."""
+        message = "'a text of a DATE or TIMESTAMP is not like 2020-01-31 or 2020-01-31 23:59:59'"
         if self._is_spark:
+            text = node.this.sql("spark")
+            other = "NULL" if isinstance(node, exp.TryCast) else f"raise_error({message})"
+            checked = f"CASE WHEN NOT ({text}) RLIKE '{_TIME_TEXT}' THEN {other} ELSE {text} END"
+            node.set("this", sqlglot.parse_one(checked, read="spark"))
             return node
         text = node.this.sql("postgres")
-        message = "'a text of a DATE or TIMESTAMP is not like 2020-01-31 or 2020-01-31 23:59:59'"
         checked = (
             f"CASE WHEN ({text})::text !~ '{_TIME_TEXT}' THEN CASE WHEN refuse({message}) THEN '' END ELSE {text} END"
         )
@@ -267,6 +305,10 @@ class _Rewrite:
         if name == "SECOND":
             return exp.Anonymous(this="FLOOR", expressions=[exp.Extract(this=exp.var(name), expression=time)])
         return None
+
+
+def _is_positive(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and int(node.name) > 0
 
 
 def _is_decadic(node: exp.Expr) -> bool:

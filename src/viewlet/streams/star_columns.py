@@ -3,7 +3,8 @@
     SELECT * FROM a JOIN b USING (k)          a has x, k and b has k, y
     SELECT a.x, k AS k, b.y FROM a JOIN b USING (k)
 
-Where a query asks for other columns than all (`EXCLUDE`, `REPLACE`, `RENAME`), they are written too.
+Where a query asks for other columns than all (`EXCLUDE`, `REPLACE`, `RENAME`), they are written too, and so are the
+expressions behind names of SELECT that other clauses use.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from viewlet.errors import UnsupportedError
+from viewlet.streams.normalise import use_expressions
 from viewlet.streams.schema import QueryError, outline
 from viewlet.types import Column
 
@@ -32,13 +34,43 @@ def expand_stars(query: exp.Expr, tables: Tables) -> exp.Expr:
     for select in list(query.find_all(exp.Select)):
         stars = [each for each in select.expressions if _star(each) is not None]
         joined = [each for each in select.args.get("joins") or () if _is_merging(each)]
-        if not any((joined and isinstance(each, exp.Star)) or _changes(each) for each in stars):
+        group = select.args.get("group")
+        by_all = group is not None and bool(group.args.get("all"))
+        if not any(by_all or (joined and isinstance(each, exp.Star)) or _changes(each) for each in stars):
             continue
         try:
             shown = [column for each in select.expressions for column in _expanded(each, select, tables)]
         except QueryError:
             raise UnsupportedError("SELECT * of this query on another host", _HINT) from None
         select.set("expressions", shown)
+    return query
+
+
+def expand_names(query: exp.Expr, tables: Tables) -> exp.Expr:
+    """A query whose GROUP BY, HAVING, WHERE and SELECT name no other item of SELECT, which not all databases allow.
+
+    >>> import sqlglot
+    >>> from viewlet.types import BIGINT
+    >>> tables = {"a": [Column("x", BIGINT), Column("k", BIGINT)]}
+    >>> text = "SELECT k, COUNT(*) AS n FROM a GROUP BY ALL HAVING n > 1"
+    >>> expand_names(sqlglot.parse_one(text, read="duckdb"), tables).sql("postgres")
+    'SELECT k, COUNT(*) AS n FROM a GROUP BY k HAVING COUNT(*) > 1'
+    """
+    for select in reversed(list(query.find_all(exp.Select))):
+        start = select.args.get("from_")
+        if start is None:
+            continue
+        joins = "".join(
+            f" {each.sql('duckdb')}" for key in ("joins", "laterals") for each in select.args.get(key) or ()
+        )
+        try:
+            found = outline(in_scope(select, f"SELECT * {start.sql('duckdb')}{joins}"), tables)
+        except QueryError:  # it reads columns of a query around it: the host takes the names, or refuses them
+            continue
+        use_expressions(select, [name for name, _ in found])
+        group = select.args.get("group")
+        if group is not None and group.args.get("all"):
+            raise UnsupportedError("GROUP BY ALL of this query on another host", "name what it is grouped by")
     return query
 
 

@@ -37,6 +37,21 @@ def test_multiplicities_of_a_frame(db: SparkConnection, spark: Any) -> None:
     assert db.view("totals").rows() == [(1, Decimal("6.00"), 2), (2, Decimal("1.00"), 1)]
 
 
+def test_a_frame_has_all_columns_of_its_table(db: SparkConnection, spark: Any) -> None:
+    frame = spark.createDataFrame([(1, Decimal(3))], "id bigint, prize decimal(9,2)")
+    for change in (
+        lambda given: db.insert("items", given),
+        lambda given: db.delete("items", given),
+        lambda given: db.apply({"items": given}),
+    ):
+        with pytest.raises(DataError, match=r"no column 'price'; did you mean 'prize'.*withColumn\('price', lit"):
+            change(frame)
+        with pytest.raises(DataError, match="items: the data frame has no column 'price'"):
+            change(frame.select("id"))
+    db.insert("items", frame.selectExpr("id", "CAST(NULL AS DECIMAL(9, 2)) AS price"))
+    assert db.view("totals").rows() == [(1, None, 1)]
+
+
 def test_events_as_structs(db: SparkConnection, spark: Any) -> None:
     events = [
         ("r", None, (1, Decimal(5))),

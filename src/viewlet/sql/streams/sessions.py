@@ -23,10 +23,10 @@ from sqlglot import exp
 from viewlet.errors import SqlError, UnsupportedError
 from viewlet.sql.split import RawStatement, split_statements
 from viewlet.sql.statements import CreateView
-from viewlet.sql.streams.normalise import normalised
 from viewlet.sql.streams.partial_aggregates import ROWS, Partials, partials_of
 from viewlet.sql.streams.statements import Header, bind_view_delta_function, declared
 from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP, PartQuery, PartView
+from viewlet.streams.normalise import normalised
 from viewlet.types import TIMESTAMP, Column, Table, TableKind
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"

@@ -19,11 +19,11 @@ from sqlglot import exp
 from viewlet.sql.split import RawStatement
 from viewlet.sql.statements import CreateView
 from viewlet.sql.streams.carried_rows import bind_gap_fill
-from viewlet.sql.streams.normalise import normalised
 from viewlet.sql.streams.sessions import Sessions, bind_generated, bind_sessions, call_marker
 from viewlet.sql.streams.statements import Header, Reader, cut_clauses, cut_emit, declared, view_header
 from viewlet.sql.streams.windows import decompose_over
 from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP, PartView
+from viewlet.streams.normalise import normalised
 from viewlet.types import Table
 
 ROWS_MARK = '"$rows"'

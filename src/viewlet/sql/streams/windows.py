@@ -25,7 +25,6 @@ from sqlglot import exp
 
 from viewlet.sql.split import RawStatement, unquoted
 from viewlet.sql.statements import CreateView
-from viewlet.sql.streams.normalise import normalised
 from viewlet.sql.streams.part_queries import Place, bind_part_query, own_columns
 from viewlet.sql.streams.partial_aggregates import ROWS, Found, Partials, partials_of, with_means
 from viewlet.sql.streams.statements import (
@@ -40,6 +39,7 @@ from viewlet.sql.streams.statements import (
     view_parts,
 )
 from viewlet.streams.definition import Native, PartQuery, PartView, Reference
+from viewlet.streams.normalise import normalised
 from viewlet.streams.schema import describe
 from viewlet.streams.subscripts import INDEX, Arithmetic, Number, Subscript
 from viewlet.types import VARCHAR, Column, Kind, SqlType, Table, TimeParts

@@ -12,7 +12,7 @@ from viewlet.changes.word_codec import Codes
 from viewlet.errors import DataError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.spark.run.load.parallel_jobs import at_once
-from viewlet.spark.run.load.sources import in_local_time
+from viewlet.spark.run.load.sources import check_columns, in_local_time
 from viewlet.spark.run.load.table_frame import expected_bytes
 from viewlet.spark.run.units.unit import SPREAD, UnitCode
 from viewlet.types import Table
@@ -101,12 +101,16 @@ def is_spark_frame(data: object) -> bool:
 def frame_change(table: Table, frame: Any, sign: int, encoded: bool) -> FrameChange:
     if getattr(frame, "isStreaming", False):
         raise DataError(f"{table.name}: this is a stream; hand it to stream()")
+    check_columns(table, frame, "data frame")
     return FrameChange(table, in_local_time(table, frame), sign, encoded)
 
 
 def collected(table: Table, data: Any) -> object:
     """What a user handed in, in this process."""
-    return in_local_time(table, data).toArrow() if is_spark_frame(data) else data
+    if not is_spark_frame(data):
+        return data
+    check_columns(table, data, "data frame")
+    return in_local_time(table, data).toArrow()
 
 
 def by_place(batch: Mapping[str, Change]) -> tuple[dict[str, Change], dict[str, FrameChange]]:

@@ -37,21 +37,27 @@ def has_spark_type(type: SqlType) -> bool:
     return type.kind is Kind.DECIMAL or type.kind in _SPARK_TYPES
 
 
+def check_columns(table: Table, frame: Any, kind: str) -> None:
+    """Refuses a data frame that lacks a column of its table, which may have it under another name."""
+    present = {name.lower() for name in frame.columns}
+    missing = [name for name in table.column_names if name.lower() not in present]
+    if missing:
+        own = {name.lower() for name in table.column_names}
+        unknown = [name for name in frame.columns if name.lower() not in own]
+        raise DataError(
+            f"{table.name}: the {kind} has no column {missing[0]!r}{did_you_mean(missing[0], unknown)}; rename it, or "
+            f"say what it is: .withColumn({missing[0]!r}, lit(None))"
+        )
+
+
 def known_columns(table: Table, frame: Any) -> Any:
     """The frame of a stream without columns that a table does not have; it has to have all that the table has.
 
     A source may gain columns. One that loses a column, or has it under another name, would fill it with NULL.
     """
     wanted = {name.lower() for name in (*table.column_names, MULTIPLICITY, CHANGE_TYPE)}
+    check_columns(table, frame, "stream")
     known = [name for name in frame.columns if name.lower() in wanted]
-    present = {name.lower() for name in known}
-    missing = [name for name in table.column_names if name.lower() not in present]
-    if missing:
-        unknown = [name for name in frame.columns if name not in known]
-        raise DataError(
-            f"{table.name}: the stream has no column {missing[0]!r}{did_you_mean(missing[0], unknown)}; rename it, or "
-            f"say what it is: .withColumn({missing[0]!r}, lit(None))"
-        )
     return frame if len(known) == len(frame.columns) else frame.select([*map(DIALECTS["spark"].quoted, known)])
 
 
