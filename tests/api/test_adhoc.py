@@ -41,7 +41,6 @@ STATEMENTS = [
     "IMPORT DATABASE '{}'",
     "INSTALL httpfs",
     "LOAD httpfs",
-    "SET threads = 1",
     "SET enable_external_access = true",
     "RESET enable_external_access",
     "PRAGMA enable_profiling",
