@@ -146,6 +146,8 @@ def test_what_looks_like_a_parameter() -> None:
         ("SELECT ?", (Decimal("NaN"),), "no DECIMAL"),
         ("SELECT ?", (datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),), "time zone"),
         ("SELECT ?", (np.datetime64(1, "ns"),), "finer than microseconds"),
+        ("SELECT ?", (pd.Timestamp(1),), "finer than microseconds"),
+        ("SELECT ?", (np.datetime64(2**62, "s"),), "out of range"),
         ("SELECT ?", "a", "a sequence or a mapping"),
         ("SELECT ?", 5, "a sequence or a mapping"),
         ("SELECT ?", None, "takes their values"),

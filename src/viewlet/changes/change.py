@@ -166,8 +166,10 @@ class ColumnChange(Change):
 
     def at(self, rows: Any, multiplicity: Any) -> ColumnChange:
         """Some of its rows, by their numbers, with other multiplicities."""
+        import pyarrow as pa
+
         words = {i: column[rows] for i, column in self.words.items()}
-        texts = {i: column.take(_arrow(rows)) for i, column in self.texts.items()}
+        texts = {i: column.take(pa.array(rows)) for i, column in self.texts.items()}
         return ColumnChange(words, multiplicity, self.table, self.dictionary, texts)
 
     def negated(self) -> ColumnChange:
@@ -175,12 +177,6 @@ class ColumnChange(Change):
 
     def __len__(self) -> int:
         return len(self.multiplicity)
-
-
-def _arrow(numbers: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.array(numbers)
 
 
 def _multiplicities(rows: Changes) -> Any:

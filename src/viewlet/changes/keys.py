@@ -1,4 +1,4 @@
-"""What users hand in where rows are told apart by their primary key."""
+"""Input of upserts and of deletes by key: key values, and rows of which the last with a key counts."""
 
 from __future__ import annotations
 

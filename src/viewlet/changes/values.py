@@ -19,7 +19,7 @@ DAYS = (date.min.toordinal() - EPOCH_DAY, date.max.toordinal() - EPOCH_DAY)
 _MICROSECOND = timedelta(microseconds=1)
 MICROSECONDS = ((datetime.min - _EPOCH) // _MICROSECOND, (datetime.max - _EPOCH) // _MICROSECOND)
 _WIDE = Context(prec=2 * MAX_DECIMAL_DIGITS)
-_MISSING = ("NaTType", "NAType", "MaskedConstant")
+MISSING = ("NaTType", "NAType", "MaskedConstant")
 """Classes of the values by which pandas and NumPy say that there is none."""
 _EXCESS_DIGITS = re.compile(r"[.,]\d{6}\d*[1-9]")
 
@@ -67,7 +67,7 @@ def plain(value: Any) -> object:
     package, name = type(value).__module__, type(value).__name__
     if package == "builtins":
         return value
-    if name in _MISSING:
+    if name in MISSING:
         raise Misfit("in rows, NULL is None")
     if package != "numpy":
         return value

@@ -1,4 +1,4 @@
-"""SHOW TABLES, SHOW VIEWS and DESCRIBE: what there is in a database, as Arrow."""
+"""SHOW TABLES, SHOW VIEWS and DESCRIBE: the catalogue of a database as Arrow tables."""
 
 from __future__ import annotations
 

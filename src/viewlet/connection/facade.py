@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import starmap
 from threading import TIMEOUT_MAX
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from viewlet.changes import Change
 from viewlet.connection.database import Database
@@ -25,11 +25,14 @@ from viewlet.runtime.garbage import collecting_later
 from viewlet.view import StoredTable, View
 from viewlet.visible import described
 
+T = TypeVar("T")
+
 if TYPE_CHECKING:
     from viewlet.aggregates import Aggregate
     from viewlet.signals import Query, Signal
     from viewlet.streams.host import PartHost
     from viewlet.streams.new_parts import Updates
+    from viewlet.tables.base_table import BaseTable
 
 
 def connect(
@@ -147,16 +150,13 @@ class Connection:
         """
         from viewlet.connection.keyed import upserted
 
-        with self._session.lock:
-            database = self._session.database()
-            found = database.catalogue.find_table(table)
-            return self._session.commit({found.schema.name: upserted(database, found, rows)})
+        return self._change_by_key(table, rows, upserted)
 
     def delete(self, table: str, rows: object = None, *, keys: Iterable[object] | None = None) -> int:
         """Deletes rows as one batch; returns the epoch.
 
-        They are given in full, or by their primary `keys`: values, or tuples where a key has several columns. An absent
-        row is an error, and so is a key that no row has.
+        They are given in full, or by their primary `keys`: values, or tuples where a key has several columns. It is an
+        error to delete an absent row, or to give a key of no row.
         """
         if keys is None:
             if rows is None:
@@ -166,10 +166,7 @@ class Connection:
             raise DataError("delete() takes rows or keys, not both")
         from viewlet.connection.keyed import deleted
 
-        with self._session.lock:
-            database = self._session.database()
-            found = database.catalogue.find_table(table)
-            return self._session.commit({found.schema.name: deleted(database, found, keys)})
+        return self._change_by_key(table, keys, deleted)
 
     def update(self, table: str, old: object, new: object) -> int:
         """Replaces the rows `old` by the rows `new` in one batch; returns the epoch."""
@@ -218,6 +215,12 @@ class Connection:
                 else:
                     change = database.net_change(table, signed)
                 return self._session.commit({name: change})
+
+    def _change_by_key(self, name: str, data: T, change: Callable[[Database, BaseTable, T], Change]) -> int:
+        with self._session.lock:
+            database = self._session.database()
+            table = database.catalogue.find_table(name)
+            return self._session.commit({table.schema.name: change(database, table, data)})
 
     # -- reading ----------------------------------------------------------------------------------------------------
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from viewlet.changes import Change, RowChange, to_changes
+from viewlet.changes import Change, RowChange, describe_row, to_changes
 from viewlet.changes.keys import key_values, last_first
 from viewlet.connection.database import Database
 from viewlet.errors import DataError, SchemaError
 from viewlet.tables.base_table import BaseTable
 from viewlet.types import Row, Table, TableKind
-from viewlet.visible import described
 
 
 def upserted(database: Database, table: BaseTable, data: object) -> Change:
@@ -33,16 +32,16 @@ def upserted(database: Database, table: BaseTable, data: object) -> Change:
 def deleted(database: Database, table: BaseTable, keys: Iterable[object]) -> Change:
     """The change that takes out the rows with these keys."""
     schema = _keyed(table)
-    names = schema.primary_key
-    listed = [dict(zip(names, key_values(key, names), strict=True)) for key in keys]
-    wanted = _key_rows(schema, listed)
+    named = {column.name: column for column in schema.columns}
+    only_keys = Table(schema.name, tuple(named[name] for name in schema.primary_key), TableKind.STREAM)
+    listed = [dict(zip(schema.primary_key, key_values(key, schema.primary_key), strict=True)) for key in keys]
+    wanted = list(to_changes(only_keys, listed, 1, encoded=False))
     found = _rows_with(database, schema, wanted)
     if len(found) < len(wanted):
-        at = [schema.column_names.index(name) for name in names]
+        at = [schema.column_names.index(name) for name in schema.primary_key]
         present = {tuple(row[i] for i in at) for row in found}
-        i = next(i for i, key in enumerate(wanted) if key not in present)
-        shown = ", ".join(f"{name}={described(value)}" for name, value in listed[i].items())
-        raise DataError(f"there is no row with the key {shown} in {schema.name}")
+        absent = next(key for key in wanted if key not in present)
+        raise DataError(f"there is no row with the key {describe_row(only_keys, absent)[1:-1]} in {schema.name}")
     return RowChange(dict.fromkeys(found, -1))
 
 
@@ -53,13 +52,6 @@ def _keyed(table: BaseTable) -> Table:
     if schema.kind is not TableKind.TABLE:
         raise SchemaError(f"{schema.name!r} is a {schema.kind.value}: only tables change by key")
     return schema
-
-
-def _key_rows(schema: Table, keys: list[dict[str, object]]) -> list[Row]:
-    """Keys as the engine has them."""
-    columns = tuple(column for column in schema.columns if column.name in schema.primary_key)
-    ordered = tuple(sorted(columns, key=lambda column: schema.primary_key.index(column.name)))
-    return list(to_changes(Table(schema.name, ordered, TableKind.STREAM), keys, 1, encoded=False))
 
 
 def _rows_with(database: Database, schema: Table, keys: list[Row]) -> list[Row]:

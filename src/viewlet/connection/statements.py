@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -19,8 +18,7 @@ from viewlet.hosts.catalogue import LostView, unreadable_stream
 from viewlet.runtime.garbage import collecting_afterwards
 from viewlet.tables.base_table import BaseTable
 from viewlet.types import Row, TableKind
-
-logger = logging.getLogger("viewlet")
+from viewlet.visible import logger
 
 if TYPE_CHECKING:
     from viewlet.sql import CreateTable, CreateView, Drop, Explain, Modify, Select, Statement
@@ -28,6 +26,10 @@ if TYPE_CHECKING:
 
 Elsewhere = Callable[[str, Sequence[str], Database, Callable[[Any], Any]], Any]
 """Answers a query over tables and views; None leaves it to DuckDB, whose answer over given tables it may ask for."""
+
+
+MOST_KEYS_MET = 100_000
+"""Of more new rows than this, all rows of the table are read instead of those with their keys."""
 
 
 class StatementRunner:
@@ -214,10 +216,6 @@ class StatementRunner:
         changed, asked = _changed_rows(answer, gone, come), statement.returning
         read = {asked.name: changed} if asked.reads_others else {asked.name: changed, schema.name: changed}
         return self._query(asked.sql, database, statement.sql, read)
-
-
-MOST_KEYS_MET = 100_000
-"""Of more new rows than this, all rows of the table are read instead of those with their keys."""
 
 
 def _primary_keys(table: BaseTable, rows: Any, database: Database) -> tuple[Row, ...]:

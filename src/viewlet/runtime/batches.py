@@ -99,14 +99,28 @@ def repeated_rows(columns: Sequence[Column]) -> Column:
     return np.flatnonzero(flags)
 
 
+@compiled
+def _row_hash(state: Any, width: Any, row: Any) -> Any:
+    h = _START
+    for j in range(width):
+        h = mix(h, numbers(state, j)[row])
+    return settle(h)
+
+
+@compiled
+def _are_equal(state: Any, width: Any, row: Any, other: Any) -> Any:
+    for j in range(width):
+        column = numbers(state, j)
+        if column[row] != column[other]:
+            return False
+    return True
+
+
 @entry
 def _mark_repeated(state: Any, width: Any, table: Any, flags: Any) -> None:
     mask = np.uint64(table.shape[0] - 1)
     for row in range(flags.shape[0]):
-        h = _START
-        for j in range(width):
-            h = mix(h, numbers(state, j)[row])
-        h = settle(h)
+        h = _row_hash(state, width, row)
         i = h & mask
         while True:
             entry = table[i]
@@ -115,11 +129,7 @@ def _mark_repeated(state: Any, width: Any, table: Any, flags: Any) -> None:
                 break
             if entry >> _SHIFT == h:
                 known = np.int64(entry & _LOW) - 1
-                same = True
-                for j in range(width):
-                    column = numbers(state, j)
-                    same = same and column[row] == column[known]
-                if same:
+                if _are_equal(state, width, row, known):
                     flags[row] = flags[known] = True
                     break
             i = (i + _ONE) & mask
@@ -150,10 +160,7 @@ def _merge(state: Any, width: Any, multiplicity: Any, table: Any, kept: Any, wei
         if turn == trial and _expected(turn, groups, rows) > WORTHWHILE * rows:
             return -1
         row = turn // 2 + (turn % 2) * half
-        h = _START
-        for j in range(width):
-            h = mix(h, numbers(state, j)[row])
-        h = settle(h)
+        h = _row_hash(state, width, row)
         i = h & mask
         while True:
             entry = table[i]
@@ -165,11 +172,7 @@ def _merge(state: Any, width: Any, multiplicity: Any, table: Any, kept: Any, wei
                 break
             if entry >> _SHIFT == h:
                 known = np.int64(entry & _LOW) - 1
-                same = True
-                for j in range(width):
-                    column = numbers(state, j)
-                    same = same and column[row] == column[kept[known]]
-                if same:
+                if _are_equal(state, width, row, kept[known]):
                     weights[known] += multiplicity[row]
                     break
             i = (i + _ONE) & mask

@@ -78,7 +78,7 @@ class TextHeap:
         return words, end
 
     def reserve(self, size: int) -> None:
-        """Makes room for so many bytes in all."""
+        """Grows the heap to hold this number of bytes in total."""
         if size > len(self.bytes):
             self.bytes = HEAP.grown("texts", self.bytes, max(size, len(self.bytes) * 5 // 4))
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from viewlet.changes.values import MISSING, Misfit, plain
 from viewlet.errors import DataError, SqlError
 from viewlet.sql.source import Source
 from viewlet.sql.split import RawStatement, split_statements, tokenize, unquoted
@@ -110,27 +111,27 @@ def literal(value: object) -> str:
     >>> [literal(value) for value in (None, -1, 0.5, "it's", True)]
     ['NULL', '(-1)', '0.5e0', "'it''s'", 'TRUE']
     """
-    plain = _plain(value)
+    found = _plain(value)
     for kind, write in _LITERALS:
-        if isinstance(plain, kind):
-            return str(write(plain))
-    if plain is None:
+        if isinstance(found, kind):
+            return str(write(found))
+    if found is None:
         return "NULL"
     raise DataError(f"{described(value)} is no value of SQL: use numbers, strings, dates, times or None")
 
 
-def _plain(value: object) -> object:
-    """Scalars of NumPy and pandas as those of Python."""
-    if type(value).__module__.partition(".")[0] in ("numpy", "pandas"):
-        if type(value).__name__ in ("NAType", "NaTType") or (value != value and type(value).__name__ == "datetime64"):
-            return None
-        convert = getattr(value, "to_pydatetime", None) or getattr(value, "item", None)
-        plain = value if convert is None else convert()
-        if type(plain) is not type(value):
-            if isinstance(plain, int) and type(value).__name__ == "datetime64":
-                raise DataError(f"{described(value)} is finer than microseconds")
-            return plain
-    return value
+def _plain(value: Any) -> object:
+    """Scalars of NumPy as those of Python; those of NumPy and pandas that stand for no value as None."""
+    name = type(value).__name__
+    if name in MISSING or (name == "datetime64" and value != value):
+        return None
+    try:
+        found = value.item() if name == "datetime64" and value.dtype == "M8[D]" else plain(value)
+    except Misfit as error:
+        raise DataError(f"{described(value)} is {error}") from None
+    if getattr(found, "nanosecond", 0):
+        raise DataError(f"{described(value)} is finer than microseconds")
+    return found
 
 
 def _text(value: Any) -> str:

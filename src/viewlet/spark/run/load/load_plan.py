@@ -5,9 +5,9 @@
     rows of which hardly two share a key        ──► the same; equal keys are added up where the state is made
     anything else                               ──► a job that groups
 
-Primary keys of tables tell that keys differ. A table that keeps its rows is such a view, and so is the index of its
-keys; a job looks for keys that come twice. A shared job computes columns for rows that some of its views leave out.
-Where that fails, as dividing by zero does, each view gets a job of its own.
+That keys differ follows from the primary keys of the tables. A table that keeps its rows is such a view, and so is the
+index of its keys; a job looks for duplicate keys. A shared job computes columns for rows that some of its views leave
+out. Where that fails, as dividing by zero does, each view gets a job of its own.
 """
 
 from __future__ import annotations
