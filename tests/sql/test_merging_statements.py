@@ -183,6 +183,16 @@ def test_what_is_refused(sql: str, error: type[Exception], message: str, db: vie
     assert db.table("t").rows() == [(1, 10), (2, 20)] or "RETURNING" in sql
 
 
+@pytest.mark.parametrize("star", ["*", "t.*"])
+def test_returning_every_column(star: str, db: viewlet.Connection) -> None:
+    insert = "INSERT INTO t VALUES (1, 5), (3, 6) ON CONFLICT DO UPDATE SET v = excluded.v"
+    merge = "MERGE INTO t USING bag ON k = a AND b = 2 WHEN MATCHED THEN UPDATE SET v = 0"
+    for sql, expected in ((insert, [(1, 5), (3, 6)]), (merge, [(2, 0)])):
+        answer = db.execute(f"{sql} RETURNING {star}")
+        assert answer.column_names == ["k", "v"]
+        assert ordered(row.values() for row in answer.to_pylist()) == expected
+
+
 def test_equal_rows_are_changed_one_by_one(db: viewlet.Connection) -> None:
     assert db.execute("UPDATE bag SET b = t.v FROM t WHERE t.k = bag.a") == 3
     assert sorted(db.table("bag").rows()) == [(1, 10), (1, 10), (2, 20)]

@@ -450,10 +450,19 @@ def _returning(node: exp.Expr, target: _Target) -> Returning | None:
     if clause is None:
         return None
     _refuse(clause, target.source, "into")
-    columns = ", ".join(_text(each, target.source) for each in clause.expressions)
+    every = ", ".join(map(target.cell, target.table.column_names))  # what MERGE did is no column of the table
+    columns = ", ".join(
+        every if each.is_star and not _star_options(each) else _text(each, target.source) for each in clause.expressions
+    )
     name = target.fresh(CHANGED_ROWS)
     sql = f"SELECT {columns} FROM {quoted(name)} AS {quoted(target.alias)}"
     return Returning(name, sql, clause.find(exp.Query) is not None)
+
+
+def _star_options(node: exp.Expr) -> bool:
+    """Whether `*` or `t.*` is followed by EXCLUDE, REPLACE or RENAME."""
+    star = node.this if isinstance(node, exp.Column) else node
+    return any(star.args.values())
 
 
 def _text(node: exp.Expr, source: Source) -> str:
