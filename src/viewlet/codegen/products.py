@@ -513,7 +513,8 @@ class ProductWriter:
         if layout.arity:
             self.note_room(name)
             if layout.kinds == ("count",):
-                lines.add(f"{ADD_COUNT}({name}, {words[0][0]}, {tuple_code(key)})")
+                for count, *_ in words:  # of terms of one shape, each of which adds to the count
+                    lines.add(f"{ADD_COUNT}({name}, {count}, {tuple_code(key)})")
                 return
             slot = lines.fresh("s")
             lines.add(f"{slot} = enter(state, {name}_at, {name}_width, {tuple_code(key)})")
