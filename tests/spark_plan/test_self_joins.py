@@ -28,7 +28,8 @@ QUERIES = (
 @pytest.mark.parametrize("strategy", ["auto", "higher-order", "first-order", "view-tree"])
 def test_every_term_counts(strategy: str, query: str, tmp_path: Path) -> None:
     choice, kept = random.Random(7), {"r": list[tuple[int, int | None]](), "s": list[tuple[int, int | None]]()}
-    with connect_inline(tmp_path, choice.choice((1, 3)), sync=False, engine="compiled") as db, duckdb.connect() as expected:
+    inline = connect_inline(tmp_path, choice.choice((1, 3)), sync=False, engine="compiled")
+    with inline as db, duckdb.connect() as expected:
         for each in (db, expected):
             each.execute(TABLES)
         db.execute(f"CREATE MATERIALIZED VIEW q WITH (strategy = '{strategy}') AS {query}")
