@@ -55,7 +55,7 @@ def random_scenario(choices: Choices) -> Scenario:
 @cache
 def shared_oracle() -> Oracle:
     """One DuckDB for all scenarios: opening one takes longer than asking it."""
-    oracle = Oracle()
+    oracle = Oracle(optimized=False)
     for table, statement in TABLES.items():
         oracle.create(table, statement)
     return oracle

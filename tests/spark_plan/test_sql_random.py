@@ -25,7 +25,7 @@ def scenarios(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Scenario:
 
 @cache
 def oracle() -> Oracle:
-    made = Oracle()
+    made = Oracle(optimized=False)
     for name, statement in TABLES.items():
         made.create(name, statement)
     return made

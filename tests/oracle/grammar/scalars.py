@@ -103,13 +103,14 @@ class Scalars:
         form = weighted(
             self.choices, [(3, "coalesce"), (3, "case"), (2, "simple"), (1, "nullif"), (2, "extreme"), (1, "if")]
         )
+        # Where the compatible value comes first, another one follows: alone, a string literal is not of the family.
         swapped = form != "nullif" and chance(self.choices, 20)
         if swapped:
             first, second = second, first
         match form:
             case "coalesce":
                 others = pick(self.choices, (second, f"{second}, {self.leaf(scope, family)}", "NULL"))
-                if swapped and others == "NULL":  # alone, a string literal would not be of the family
+                if swapped and others == "NULL":
                     others = second
                 return f"COALESCE({first}, {others})"
             case "simple":
@@ -125,7 +126,7 @@ class Scalars:
                 return f"IF({self.predicates.predicate(scope, depth)}, {first}, {second})"
             case _:
                 more = f" WHEN {self.predicates.predicate(scope, 0)} THEN {second}" if chance(self.choices, 20) else ""
-                otherwise = f" ELSE {second}" if chance(self.choices, 70) else ""
+                otherwise = f" ELSE {second}" if chance(self.choices, 70) or (swapped and not more) else ""
                 return f"CASE WHEN {self.predicates.predicate(scope, depth)} THEN {first}{more}{otherwise} END"
 
     def _compatible(self, scope: Scope, family: str, depth: int) -> str:
