@@ -59,7 +59,7 @@ class Step:
     meaning: Callable[[Track], Track]
 
 
-class Undecided(Exception):
+class UndecidedError(Exception):
     """Rounding decides which samples are the largest: the recomputation may choose others, and rightly so."""
 
 
@@ -165,7 +165,7 @@ def stage(r: random.Random, length: int, size: int, is_complex: bool) -> tuple[s
         if count < length:
             least, next_one = np.take_along_axis(np.abs(x), order[..., count - 1 : count + 1], axis=-1).T
             if ((least > next_one) & (least - next_one <= 1e-9 * np.abs(x).max(initial=0.0))).any():
-                raise Undecided
+                raise UndecidedError
         kept = np.zeros(x.shape, bool)
         np.put_along_axis(kept, order[..., :count], True, axis=-1)
         return np.where(kept, x, 0)
@@ -408,7 +408,7 @@ def check_case(case: Case, place: str | None) -> str:
     for key in case.keys:
         try:
             expected = meaning(key)
-        except Undecided:
+        except UndecidedError:
             return "undecided"
         compare(key, found.get(key, {}), expected)
     return "same"
