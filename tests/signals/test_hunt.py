@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import viewlet
 from tests.signals.hunt import check
 from tests.signals.user_functions import Smooth
 from viewlet.signals import source
@@ -42,3 +46,41 @@ def test_a_filter_takes_the_real_outputs_of_a_complex_signal() -> None:
     np.testing.assert_allclose(
         found, [0.5 * 2 + 0.25, 0.5 * 3 + 0.25 * 2 + 0.2 * 1.25, 0.5 * 3 + 0.25 * 3 + 0.2 * 2.25]
     )
+
+
+@pytest.mark.parametrize("place", [False, True])
+def test_magnitudes_of_complex_numbers_are_real(place: bool, tmp_path: Path) -> None:
+    """Beside a sample that has waited, before and after the database was opened again."""
+    db = viewlet.connect(tmp_path / "db" if place else None)
+    for name in "lr":
+        db.execute(f"CREATE TABLE {name} (t BIGINT NOT NULL, v DOUBLE, w DOUBLE)")
+    left = db.signal("l", time="t", value=["v", "w"], is_complex=True).sample(1)
+    right = db.signal("r", time="t", value="v").sample(1)
+    queries = {
+        "energies": left.window(2, 1).energy() / right,
+        "powers": left.power(2) - right.power(2, 2),
+        "counts": left.count(2) * right,
+        "filtered": left.window(2, 1).energy().filter(Smooth) + right,
+    }
+    for name, query in queries.items():
+        assert not query.form.is_complex
+        db.create_view(name, query)
+    t = np.arange(12)
+    x, y = np.cos(t) + 1j * np.sin(2 * t), 1.0 + t
+    for half in (slice(0, 5), slice(5, 12)):
+        db.insert("r", pa.table({"t": t[half], "v": y[half], "w": y[half]}))
+    if place:
+        db.close()
+        db = viewlet.connect(tmp_path / "db")
+    for half in (slice(0, 6), slice(6, 12)):
+        db.insert("l", pa.table({"t": t[half], "v": x.real[half], "w": x.imag[half]}))
+        if place:
+            db.close()
+            db = viewlet.connect(tmp_path / "db")
+    energy = np.abs(x[1:]) ** 2 + np.abs(x[:-1]) ** 2
+    found = db.view("energies").to_arrow()
+    assert found.column("t").to_pylist() == list(range(1, 12))
+    np.testing.assert_allclose(found.column("v").to_numpy(), energy / y[1:], rtol=1e-12)
+    tables = {name: db.table(name).to_arrow() for name in "lr"}
+    for name, query in queries.items():
+        assert db.view(name).to_arrow().equals(query.run(tables)), name

@@ -32,7 +32,7 @@ from viewlet.signals.nodes import (
 )
 from viewlet.signals.notation import resolve
 from viewlet.signals.payloads import Arithmetic
-from viewlet.signals.stages import ArrayForm, array_form, check_finish, check_sliding
+from viewlet.signals.stages import MAGNITUDES, ArrayForm, array_form, check_finish, check_sliding
 from viewlet.visible import described
 
 
@@ -120,7 +120,9 @@ def form_of(node: Signal) -> Form:
         case Whole(source, operation):
             return plain(uniform(form_of(source), f"{operation}()"), f"{operation}()")
         case Aggregate(source, "count"):
-            return replace(uniform(form_of(source), "count()"), payload="")
+            return replace(uniform(form_of(source), "count()"), is_complex=False, payload="")
+        case Aggregate(source, operation) if operation in MAGNITUDES:
+            return replace(uniform(form_of(source), f"{operation}()"), is_complex=False)
         case Lfilter(source, _, _, start) | Sos(source, _, start) if start != "zero":
             return plain(uniform(form_of(source), f"start={start!r}"), f"start={start!r}")
         case Filter(source):
@@ -214,7 +216,8 @@ def _windowed(node: Window, form: Form) -> Form:
     is_sample = node.finish is not None
     if node.finish is not None:
         check_finish(node.finish, array, node)
-    return replace(form, is_complex=array.is_complex, size=None if is_sample else array.size)
+    is_real = node.finish is not None and node.finish.operation in MAGNITUDES
+    return replace(form, is_complex=array.is_complex and not is_real, size=None if is_sample else array.size)
 
 
 def _same_keys(left: Form, right: Form) -> None:

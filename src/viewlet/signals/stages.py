@@ -42,6 +42,8 @@ AGGREGATES: dict[str, Callable[[Array], Array]] = {
     "last": lambda x: x[..., -1],
 }
 """What makes a sample of a window."""
+MAGNITUDES = frozenset(("energy", "power"))
+"""Those that are real, of complex numbers too."""
 
 
 def array_form(stage: Stage, given: ArrayForm) -> ArrayForm:

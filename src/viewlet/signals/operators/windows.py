@@ -31,6 +31,7 @@ from viewlet.signals.rows import all_finite
 from viewlet.signals.stages import (
     AGGREGATES,
     FRESH,
+    MAGNITUDES,
     ArrayForm,
     array_form,
     array_function,
@@ -256,7 +257,7 @@ class WindowPipeline:
     def _nothing(self) -> Samples:
         none = np.zeros(0, np.int64)
         shape = (0, self._width) if self._node.finish is not None else (0, self._width, self._array.size)
-        return Samples(none, none, np.zeros(shape, number_type(self._array.is_complex)))
+        return Samples(none, none, np.zeros(shape, number_type(form_of(self._node).is_complex)))
 
     def _lines(self, state: State, batch: Samples) -> Iterator[_Line]:
         """The groups of a batch in lines, as many groups in each as fit."""
@@ -360,8 +361,8 @@ class SlidingSum(Stateless):
     def __init__(self, node: Aggregate) -> None:
         form = form_of(node.source)
         self._node, self._width = node, form.width
-        self._squares = node.operation in ("energy", "power")
-        self._kind = "f8" if self._squares or node.operation == "count" else number_type(form.is_complex)
+        self._squares = node.operation in MAGNITUDES
+        self._kind = number_type(form_of(node).is_complex)
         self.fields = (
             Field("held", (node.size, form.width), self._kind),
             Field("present", (node.size,), "?"),
