@@ -291,6 +291,30 @@ def test_an_overflow_is_taken_back(kind: str) -> None:
     assert db.view("v").rows() == [(1, 6, 2), (2, 7, 1)]
 
 
+@pytest.mark.parametrize(
+    "number",
+    ["SELECT VAR_SAMP(b) FROM t", "SELECT SUM(d * d) FROM t", "SELECT MAX(s) FROM (SELECT SUM(d * d) AS s FROM t)"],
+)
+def test_a_nested_number_beyond_a_word_is_refused_and_not_called_an_overflow(number: str) -> None:
+    rows = {}
+    for engine in ("compiled", "interpreter"):
+        db = viewlet.connect(engine=engine)
+        db.execute("CREATE TABLE t (b BIGINT, d DECIMAL(18,2)); CREATE TABLE u (a INTEGER)")
+        db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT a FROM u WHERE a < ({number})")
+        db.insert("u", [(1,)])
+        db.insert("t", [(3, "2.00"), (4, "3.00"), (9, "4.00")])
+        rows[engine] = db.view("v").rows()
+        large = [(2**53 + 1, "5000000000000000.00")]
+        if engine == "interpreter":
+            db.insert("t", large)
+        else:
+            with pytest.raises(
+                DataError, match=r"a sum does not fit the 64-bit words.*connect\(engine='interpreter'\)"
+            ):
+                db.insert("t", large)
+        assert db.view("v").rows() == rows[engine] == [(1,)]
+
+
 @pytest.mark.parametrize("kind", ["TABLE", "STREAM"])
 def test_the_word_that_means_null_is_refused(kind: str) -> None:
     db = viewlet.connect(engine="compiled")

@@ -19,8 +19,10 @@ from tests.oracle.grammar.choices import RandomChoices
 from tests.oracle.grammar.values import COLUMN_TYPES, TABLE_COLUMNS, tables_of
 from tests.oracle.scenario import OracleError, Scenario, expectations, play, random_scenario
 from tests.patience import TooSlow, at_most
-from viewlet.errors import InternalError, UnsupportedError
+from viewlet.errors import DataError, InternalError, UnsupportedError
 
+BEYOND_WORDS = "does not fit the 64-bit words of the compiled engine"
+"""What the compiled engine says of numbers that only the interpreter holds."""
 PROGRESS = 100
 """Queries between two lines that say how far the hunt is."""
 
@@ -69,6 +71,9 @@ def hunt(seeds: range, engines: tuple[str, ...], patience: float, tally: Tally, 
                 tally.refused[f"{engine}: {error.construct}"[:90]] += 1
                 continue
             except Exception as error:
+                if isinstance(error, DataError) and BEYOND_WORDS in str(error):
+                    tally.refused[f"{engine}: {error}"[:90]] += 1
+                    continue
                 tally.differences[engine] += 1
                 kind = "internal error" if isinstance(error, InternalError) else type(error).__name__
                 yield _report(seed, engine, f"{kind}: {error}", scenario)

@@ -79,6 +79,6 @@ def decode_words(type: SqlType, words: Any, dictionary: Codes) -> list[Datum]:
     return [None if word == NULL else word for word in held]
 
 
-def too_wide(type: SqlType) -> DataError:
-    """The error for a value that does not fit a word."""
-    return DataError(f"a {type} does not fit the 64-bit words of the compiled engine; connect(engine='interpreter')")
+def too_wide(number: SqlType | str) -> DataError:
+    """The error for a number that does not fit a word."""
+    return DataError(f"a {number} does not fit the 64-bit words of the compiled engine; connect(engine='interpreter')")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from viewlet.codegen.lines import Lines
+from viewlet.types import SqlType
 
 RANK = {"count": 0, "wide": 1, "double": 2}
 
@@ -71,6 +72,13 @@ class NumberWriter:
             else:
                 self._lines.add(f"{high}, {low} = wide_product({high}, {low}, {part.code[0]}, {part.code[1]})")
         return high, low
+
+    def narrow(self, words: tuple[str, ...], type: SqlType) -> str:
+        """The low word of a wide integer of this type, which has to hold all of it."""
+        high, low = words
+        self._lines.add(f"if {high} != {low} >> 63:")
+        self._lines.add(f"    control[FAILURE] = {'TOO_WIDE' if type.is_wide else 'OVERFLOW'}")
+        return low
 
     def _check_reach(self, counts: str, values: list[Part]) -> None:
         """Reports a product that would leave 128 bits, going by its size as a double."""

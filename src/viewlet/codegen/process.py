@@ -9,7 +9,7 @@ import numpy as np
 
 from viewlet.algebra.functions import compile_scalar
 from viewlet.algebra.query import Query
-from viewlet.changes.word_codec import encode_words
+from viewlet.changes.word_codec import encode_words, too_wide
 from viewlet.codegen.answers import Answers
 from viewlet.codegen.encoding import decode, word_of
 from viewlet.codegen.instance import ModuleInstance
@@ -20,7 +20,7 @@ from viewlet.errors import DataError
 from viewlet.rings import Dyadic
 from viewlet.runtime.add_rows import add_rows, kinds_of, trees_of
 from viewlet.runtime.arithmetic import NULL
-from viewlet.runtime.control import FAILURE, FULL, NOT_FINITE
+from viewlet.runtime.control import FAILURE, FULL, NOT_FINITE, TOO_WIDE
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
 from viewlet.runtime.functions import UNKNOWN
@@ -202,6 +202,8 @@ class Process(ModuleInstance):
         self.notes[FAILURE] = 0
         if (failure := self._answers.take_failure()) is not None:
             raise failure
+        if noted == TOO_WIDE:
+            raise too_wide("sum")
         raise DataError("a DOUBLE result is not finite" if noted == NOT_FINITE else "a sum overflows its type")
 
     def forget_notes(self) -> None:

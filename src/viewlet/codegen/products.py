@@ -450,9 +450,7 @@ class ProductWriter:
             return Word(total[0], ALWAYS, False)
         if kind == "double":
             raise NotCompilable("a double sum lifted to an exact type")
-        self.lines.add(f"if {total[0]} != {total[1]} >> 63:")
-        self.lines.add("    control[FAILURE] = OVERFLOW")
-        return Word(total[1], ALWAYS, False)
+        return Word(self.numbers.narrow(total, var.type), ALWAYS, False)
 
     def _exists(self, body: Expr, bound: Bound, then: Callable[[Bound], None]) -> None:
         if outputs(body) <= bound:

@@ -184,8 +184,7 @@ class RangeScanWriter:
         lines.add(f"{best} = {pool}[{node} - 1, {path.position}]")
         lines.add(f"{found} = True")
         if field and path.layout.kind(field) == "wide":
-            lines.add(f"if {pool}[{node} - 1, {path.position - 1}] != {best} >> 63:")
-            lines.add("    control[FAILURE] = OVERFLOW")
+            self.out.numbers.narrow((f"{pool}[{node} - 1, {path.position - 1}]", best), of.type)
         lines.close_to(depth)
         return is_ready
 

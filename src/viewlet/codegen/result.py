@@ -13,6 +13,7 @@ from viewlet.codegen.numbers import Product
 from viewlet.codegen.products import Bound, ProductWriter
 from viewlet.codegen.range_scans import Top
 from viewlet.triggers.program import Program
+from viewlet.types import BIGINT
 
 READ_RESULT = "read_result"
 
@@ -68,7 +69,4 @@ def write_result(program: Program, module: ModuleWriter, writer: ProductWriter, 
 def _weight(writer: ProductWriter, product: Product, kind: str) -> str:
     """Code for the multiplicity of a row; one that is the difference of two counts is a number like any other."""
     words = writer.numbers.evaluate(product, kind)
-    if kind == "wide":
-        writer.lines.add(f"if {words[0]} != {words[1]} >> 63:")
-        writer.lines.add("    control[FAILURE] = OVERFLOW")
-    return words[-1]
+    return writer.numbers.narrow(words, BIGINT) if kind == "wide" else words[-1]

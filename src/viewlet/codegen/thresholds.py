@@ -115,10 +115,8 @@ class ThresholdWriter:
                 else:
                     lines.add(f"{', '.join(below)} = wide_add({', '.join(below)}, *wide_mul({', '.join(words)}, -1))")
                 words = below
-            if len(words) == 2:
-                lines.add(f"if {words[0]} != {words[1]} >> 63:")
-                lines.add("    control[FAILURE] = OVERFLOW")
-            lines.add(f"{self.out.names.of(run.var)} = {words[-1]}")
+            word = self.out.numbers.narrow(words, run.var.type) if len(words) == 2 else words[0]
+            lines.add(f"{self.out.names.of(run.var)} = {word}")
 
     def _copy(self, to: tuple[str, ...], words: tuple[str, ...]) -> None:
         for name, word in zip(to, words, strict=True):
