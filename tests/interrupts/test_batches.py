@@ -15,6 +15,7 @@ import pytest
 
 import viewlet
 from tests.interrupts.harness import COMPLETE, Timer, Trial, check_all, same_when_reopened
+from viewlet.changes import arrow_reader
 from viewlet.tables import store as table_store
 
 VIEWS = """
@@ -139,6 +140,7 @@ def as_arrow(batch: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("opcodes", [False, True])
 def test_tables_in_flat_arrays(opcodes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_store, "flat_from", lambda: 1)
+    monkeypatch.setattr(arrow_reader, "FEW_ROWS", 0)
 
     def make() -> viewlet.Connection:
         db = viewlet.connect(engine="compiled")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from viewlet.changes import arrow_reader
 from viewlet.tables import store
 
 
@@ -11,3 +12,4 @@ from viewlet.tables import store
 def flat(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables move to flat arrays with the first batch of columns, however small."""
     monkeypatch.setattr(store, "flat_from", lambda: 1)
+    monkeypatch.setattr(arrow_reader, "FEW_ROWS", 0)

@@ -12,6 +12,7 @@ import pytest
 
 import viewlet
 from tests.tables.model import Model, arrow
+from viewlet.changes import arrow_reader
 from viewlet.connection.journal import LogJournal
 from viewlet.runtime.durable.rows import from_arrow
 from viewlet.tables import store
@@ -70,6 +71,7 @@ def test_rows_of_a_snapshot(engine: str, more: list[int], form: bool, flat: None
 def test_a_log_of_columns_is_replayed_without_flat_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine without Numba, or with `VIEWLET_JIT=0`."""
     monkeypatch.setattr(store, "flat_from", lambda: 1)
+    monkeypatch.setattr(arrow_reader, "FEW_ROWS", 0)
     db = viewlet.connect(tmp_path, fsync=False)
     db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, s VARCHAR)")
     db.insert("t", pa.table({"k": [1, 2], "s": ["a", None]}))
@@ -273,3 +275,34 @@ def test_strings_that_no_view_reads_have_no_codes_until_one_does(flat: None, tmp
         db.close()
         db = viewlet.connect(tmp_path, engine="compiled", fsync=False)
     db.close()
+
+
+@pytest.mark.parametrize("rising", [True, False])
+def test_keys_of_a_batch_in_order_and_not(rising: bool, flat: None) -> None:
+    """Where keys increase from row to row, none occurs twice in the batch, and only the table is asked."""
+    db = viewlet.connect(engine="compiled")
+    db.execute("CREATE TABLE t (j BIGINT, k BIGINT, s VARCHAR, PRIMARY KEY (j, k))")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT s, COUNT(*) AS n FROM t GROUP BY s")
+
+    def batch(rows: list[tuple[int, int, str, int]]) -> pa.Table:
+        ordered = sorted(rows, key=lambda row: row[:2], reverse=not rising)
+        return pa.table(dict(zip(("j", "k", "s", "_multiplicity"), map(list, zip(*ordered, strict=True)), strict=True)))
+
+    present = {(j, k): "old" for j in range(-3, 6) for k in range(0, 6, 2)}
+    db.apply({"t": batch([(j, k, s, 1) for (j, k), s in present.items()])})
+    assert is_flat(db)
+    for j, k in (min(present), (0, 2), max(present)):
+        new = [(j, k + 1, "new", 1), (j + 1, 7, "new", 1), (j - 9, 0, "new", 1)]
+        epoch = db.epoch
+        for wrong in ([*new, (j, k, "new", 1)], [*new, (j, 9, "new", 2)], [*new, (j, k, "old", -1), (j, k, "new", 2)]):
+            with pytest.raises(viewlet.DataError, match="duplicate key"):
+                db.apply({"t": batch(wrong)})
+        with pytest.raises(viewlet.DataError, match="cannot delete"):
+            db.apply({"t": batch([*new, (j, k, "new", -1)])})
+        assert db.epoch == epoch
+        assert rows_of(db) == [(*key, s) for key, s in sorted(present.items())]
+        db.apply({"t": batch([*new, (j, k, "old", -1)])})
+        del present[j, k]
+        present |= {(j, k): s for j, k, s, _ in new}
+        assert rows_of(db) == [(*key, s) for key, s in sorted(present.items())]
+        assert dict(db.view("v").rows()) == Counter(present.values())

@@ -2,63 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from viewlet.changes.values import DAYS, MICROSECONDS, integer_range, to_python
+from viewlet.changes.values import to_python
 from viewlet.types import MAX_DECIMAL_DIGITS, Column, Datum, Kind, Row, SqlType
 
 MULTIPLICITY = "_multiplicity"
-
-
-def datums_of_arrow(column: Any, type: SqlType) -> list[Datum] | None:
-    """An Arrow column whose type is that of the target, read without a Python object per date or decimal."""
-    import pyarrow as pa
-
-    given = column.type
-    datums: list[Datum]
-    if type.kind is Kind.DECIMAL and pa.types.is_decimal128(given) and given.scale == type.scale:
-        datums = [value for chunk in column.chunks for value in _unscaled(chunk)]
-        limit = 10**type.precision - 1
-        return _within(datums, -limit, limit)
-    if type.kind is Kind.DATE and pa.types.is_date32(given):
-        datums = column.cast(pa.int32()).to_pylist()
-        return _within(datums, *DAYS)
-    if type.kind is Kind.TIMESTAMP and given == pa.timestamp("us"):
-        datums = column.cast(pa.int64()).to_pylist()
-        return _within(datums, *MICROSECONDS)
-    if type.is_integer and pa.types.is_integer(given):
-        datums = column.to_pylist()
-        return _within(datums, *integer_range(type))
-    if type.kind is Kind.DOUBLE and pa.types.is_float64(given):
-        numbers = column.to_pylist()
-        is_finite = all(number is None or math.isfinite(number) for number in numbers)
-        return [None if number is None else number + 0.0 for number in numbers] if is_finite else None
-    if type.kind is Kind.VARCHAR and (pa.types.is_string(given) or pa.types.is_large_string(given)):
-        known: dict[Datum, Datum] = {}
-        return [known.setdefault(text, text) for text in column.to_pylist()]  # one object for equal strings
-    if type.kind is Kind.BOOLEAN and pa.types.is_boolean(given):
-        datums = column.to_pylist()
-        return datums
-    return None
-
-
-def _within(datums: list[Datum], low: int, high: int) -> list[Datum] | None:
-    """The column, or None if a value lies outside: the slow way then finds and names it."""
-    present = [datum for datum in datums if isinstance(datum, int)]
-    return datums if not present or (low <= min(present) and max(present) <= high) else None
-
-
-def _unscaled(chunk: Any) -> list[int | None]:
-    """The integers behind a decimal128 array: pairs of 64-bit words, the low one first."""
-    if not len(chunk):
-        return []
-    words = memoryview(chunk.buffers()[1]).cast("B")[16 * chunk.offset : 16 * (chunk.offset + len(chunk))].cast("q")
-    numbers = [(words[i + 1] << 64) | (words[i] & 0xFFFFFFFFFFFFFFFF) for i in range(0, len(words), 2)]
-    if not chunk.null_count:
-        return list(numbers)
-    return [number if valid else None for number, valid in zip(numbers, chunk.is_valid().to_pylist(), strict=True)]
 
 
 def arrow_type(type: SqlType) -> Any:

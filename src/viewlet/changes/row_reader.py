@@ -1,4 +1,4 @@
-"""Lists of tuples or dicts for one table, row by row, with converters that are chosen once.
+"""A few rows for one table, with converters that are chosen once: lists of tuples or dicts, and small Arrow batches.
 
 What a value means is said by `viewlet.changes.to_changes`. A reader converts the common cases the same way. Anything
 else (a value that has to be refused, a column in another case, a `_multiplicity`) has no result here, and `to_changes`
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from datetime import date
 
+from viewlet.changes.arrow_reader import ArrowReader
 from viewlet.changes.change import Changes
 from viewlet.changes.values import EPOCH_DAY, Misfit, converter, integer_range, too_long
 from viewlet.types import Column, Datum, Kind, Table
@@ -22,16 +23,19 @@ Cell = Callable[[object], Datum]
 class RowReader:
     """Reads the rows of one table."""
 
-    __slots__ = ("_cells", "_known", "_names")
+    __slots__ = ("_arrow", "_cells", "_known", "_names")
 
     def __init__(self, table: Table) -> None:
         self._names = table.column_names
         self._known = frozenset(self._names)
+        self._arrow = ArrowReader(table)
         self._cells = tuple(_cell(table, column) for column in table.columns)
 
-    def read(self, data: object, sign: int = 1) -> Changes | None:
-        """The rows times a sign, or None if they have to be converted by `to_changes`."""
-        if type(data) is not list or not data:
+    def read(self, data: object, sign: int = 1, encoded: bool = False) -> Changes | None:
+        """The rows times a sign, or times what they say when `encoded`; None if `to_changes` has to convert them."""
+        if type(data) is not list:
+            return self._arrow.read(data, sign, encoded)
+        if not data:
             return None
         try:
             return self._dicts(data, sign) if type(data[0]) is dict else self._tuples(data, sign)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from viewlet.changes.arrow import datums_of_arrow
+from viewlet.changes.arrow_reader import datums_of_arrow
 from viewlet.errors import DataError
 from viewlet.types import Datum, SqlType, Table
 from viewlet.visible import described
@@ -20,7 +20,7 @@ class Source(Protocol):
     names: Sequence[str]
     length: int
 
-    def internal(self, name: str, type: SqlType) -> list[Datum] | None:
+    def internal(self, name: str, type: SqlType) -> Sequence[Datum] | None:
         """The column in the internal representation, where that is cheaper than value by value."""
 
     def values(self, name: str, type: SqlType) -> Sequence[object]:
@@ -159,7 +159,7 @@ class ArrowSource:
         self.names: Sequence[str] = self._table.column_names
         self.length = self._table.num_rows
 
-    def internal(self, name: str, type: SqlType) -> list[Datum] | None:
+    def internal(self, name: str, type: SqlType) -> Sequence[Datum] | None:
         return datums_of_arrow(self._column(name), type)
 
     def _column(self, name: str) -> Any:

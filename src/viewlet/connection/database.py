@@ -335,7 +335,7 @@ class Database:
 
     def change_of(self, table: BaseTable, data: object, sign: int, encoded: bool) -> Change:
         """What the user hands in for a table as a change, times `sign`, or times what it says when `encoded`."""
-        read = table.read(data, sign)
+        read = table.read(data, sign, encoded)
         return self.host.change_of(table.schema, data, sign, encoded) if read is None else RowChange(read)
 
     def net_change(self, table: BaseTable, signed: Signed) -> Change:

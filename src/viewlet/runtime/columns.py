@@ -163,13 +163,20 @@ def _words(
         if column.name not in batch:
             continue
         given = batch[column.name]
-        _check_length(table, column, given)
+        is_read = position in wanted or position in texts or column.name in table.non_negative
+        is_limited = column.length is not None and column.type.kind is Kind.VARCHAR
+        if is_limited:
+            _check_text(given.type)
+        if is_read or is_limited:
+            given = checked_column(table, column.name, given)
+        if is_limited and not fits_length(column, given):
+            raise _RowPathNeeded
         if given.null_count and (not column.type.nullable or column.name in table.primary_key):
             raise _RowPathNeeded
-        if position not in wanted and position not in texts and column.name not in table.non_negative:
+        if not is_read:
             _check_unread(given, column.type)
             continue
-        given = one_piece(checked_column(table, column.name, given))
+        given = one_piece(given)
         if column.type.kind is Kind.VARCHAR:
             strings[position] = _text(given)
             continue
@@ -180,13 +187,6 @@ def _words(
     for position in strings.keys() & wanted:  # last, so that a refused batch adds no strings
         words[position] = dictionary.encode_arrow(strings[position])
     return words, {position: strings[position] for position in strings.keys() & texts}
-
-
-def _check_length(table: Table, column: Column, given: Any) -> None:
-    if column.length is not None and column.type.kind is Kind.VARCHAR:
-        _check_text(given.type)
-        if not fits_length(column, checked_column(table, column.name, given)):
-            raise _RowPathNeeded
 
 
 def _check_unread(given: Any, type: SqlType) -> None:

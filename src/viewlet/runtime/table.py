@@ -33,6 +33,8 @@ from viewlet.runtime.table_rows import (
     find_keys,
     first_absent,
     first_duplicate,
+    first_present,
+    keys_increase,
 )
 from viewlet.runtime.text_heap import TextHeap
 from viewlet.types import Row, Table
@@ -161,6 +163,8 @@ class FlatTable:
         if not self._keyed:
             return -1
         store, rows = self._store, len(batch)
+        if rows == 1 or keys_increase(batch.words, rows, self._arity):
+            return int(first_present(store.pool, store.index, batch.words, batch.weights, self._arity))
         index = np.zeros(1 << (2 * rows).bit_length(), np.uint64)
         groups, sums = np.empty(rows, np.int64), np.empty(rows, np.int64)
         found = first_duplicate(

@@ -110,10 +110,34 @@ def first_absent(
 
 
 @entry
+def keys_increase(rows: Any, count: Any, arity: Any) -> Any:
+    """Whether every key of a batch is larger than the one before it, so that none occurs twice."""
+    for row in range(1, count):
+        j = 0
+        while j < arity and numbers(rows, j)[row] == numbers(rows, j)[row - 1]:
+            j += 1
+        if j == arity or numbers(rows, j)[row] < numbers(rows, j)[row - 1]:
+            return False
+    return True
+
+
+@entry
+def first_present(pool: Any, index: Any, rows: Any, weights: Any, arity: Any) -> Any:
+    """The first row that is inserted although its key would be there twice, in a batch whose keys are all different."""
+    for row in range(weights.shape[0]):
+        _announce(index, rows, row + AHEAD, weights.shape[0], arity)
+        if weights[row] > 0 and (
+            weights[row] > 1 or _find(pool, index, _hash(rows, row, arity), rows, row, arity) >= 0
+        ):
+            return row
+    return -1
+
+
+@entry
 def first_duplicate(
     pool: Any, index: Any, rows: Any, weights: Any, arity: Any, table: Any, groups: Any, sums: Any
 ) -> Any:
-    """The first row that is inserted although its key would be there twice; `table` is an empty index for the batch.
+    """Like `first_present` for any batch; `table` is an empty index for it.
 
     `sums` gets the number of rows with each key, by the number of the first row that has it.
     """

@@ -53,9 +53,9 @@ class BaseTable:
         self.kept = self.schema.kind is not TableKind.STREAM
         self._reader = RowReader(self.schema)
 
-    def read(self, data: object, sign: int) -> Changes | None:
-        """A list of rows as a change, or None if `to_changes` has to convert it or to say what is wrong with it."""
-        return self._reader.read(data, sign)
+    def read(self, data: object, sign: int, encoded: bool = False) -> Changes | None:
+        """A few rows as a change, or None if `to_changes` has to convert them or to say what is wrong with them."""
+        return self._reader.read(data, sign, encoded)
 
     def check(self, change: Change, readers: Callable[[], Sequence[str]]) -> None:
         """Refuses a change that the rows here rule out; `readers` names the views that read the table."""
