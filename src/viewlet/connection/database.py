@@ -25,12 +25,14 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Change, Changes, RowChange, rows_to_arrow, sorted_rows
 from viewlet.connection.journal import DROP, TABLE, VIEW, InMemory, Journal, declaration_record, view_to_json
+from viewlet.connection.transaction import Transaction
 from viewlet.engine.catalogue_json import Json, table_to_json
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer, maintainers
 from viewlet.engine.rows import net
+from viewlet.errors import SchemaError
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.contract import Batch, Host, Signed, Start
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
@@ -91,6 +93,8 @@ class Database:
     catalogue: Catalogue = field(init=False)
     tables: dict[str, BaseTable] = field(init=False)
     views: dict[str, MaintainedView] = field(init=False)
+    transaction: Transaction | None = None
+    """What is held back since BEGIN."""
     _pending: Pending | None = None
 
     def __post_init__(self) -> None:
@@ -190,6 +194,63 @@ class Database:
             self.journal.close(with_snapshot and self._pending is None)
         finally:
             self.host.close()
+
+    # -- BEGIN ... COMMIT ---------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """From now on changes are held back."""
+        if self.transaction is not None:
+            raise SchemaError("a transaction is open already: COMMIT or ROLLBACK ends it")
+        self.transaction = Transaction()
+
+    def end(self) -> Transaction:
+        """Ends a transaction, whose changes are still to be applied."""
+        transaction, self.transaction = self._open_transaction(), None
+        return transaction
+
+    def give_up(self) -> None:
+        """Ends a transaction without its changes."""
+        self.take_back_declarations(self._open_transaction())
+        self.transaction = None
+
+    def take_back_declarations(self, transaction: Transaction) -> None:
+        """Drops the tables and views that were declared in a transaction."""
+        known = [name for name in reversed(transaction.declared) if name in self.tables or name in self.views]
+        if known:
+            self.drop(known)
+
+    def _open_transaction(self) -> Transaction:
+        if self.transaction is None:
+            raise SchemaError("no transaction is open: BEGIN starts one")
+        return self.transaction
+
+    def check_no_transaction(self, what: str) -> None:
+        """Refuses what a ROLLBACK could not take back."""
+        if self.transaction is not None:
+            raise SchemaError(f"{what} in a transaction could not be taken back: COMMIT or ROLLBACK first")
+
+    def hold(self, batch: Batch) -> None:
+        """Adds changes to the transaction."""
+        self._open_transaction().hold(batch, self.tables, self.catalogue.readers)
+
+    def is_readable(self, name: str) -> bool:
+        """Whether what is to be read is there: a view that an open transaction concerns changes at COMMIT."""
+        changed = () if self.transaction is None or name not in self.views else self.transaction.changed()
+        return not changed or self.views[name] not in self.catalogue.reach(changed).views
+
+    def check_readable(self, name: str) -> None:
+        """Refuses to read a view that would be out of date."""
+        if not self.is_readable(name):
+            raise SchemaError(f"view {name!r} will show what this transaction changes after COMMIT: read it then")
+
+    def _held(self, name: str) -> Changes:
+        """What the transaction changes of a table."""
+        return {} if self.transaction is None else self.transaction.rows(name, self.tables)
+
+    def _rows_of(self, name: str) -> Changes:
+        """The rows of a kept table, with what the transaction changes."""
+        rows, held = self.catalogue.find_kept(name).store.change().rows(), self._held(name)
+        return net([*rows.items(), *held.items()]) if held else rows
 
     # -- declarations -----------------------------------------------------------------------------------------------
 
@@ -305,26 +366,41 @@ class Database:
     def snapshot(self, name: str) -> Snapshot:
         """The rows of a kept table or of a view."""
         if name in self.views:
+            self.check_readable(name)
             return self.views[name].snapshot()
-        table = self.catalogue.find_kept(name)
-        return Snapshot(table.schema.columns, sorted_rows(table.store.change().rows()))
+        return Snapshot(self.catalogue.find_kept(name).schema.columns, sorted_rows(self._rows_of(name)))
 
     def arrow(self, name: str) -> Any:
         """The rows of a kept table or of a view as Arrow, in reading order."""
-        return self.views[name].arrow() if name in self.views else self.catalogue.find_kept(name).store.arrow()
+        if name in self.views:
+            self.check_readable(name)
+            return self.views[name].arrow()
+        table = self.catalogue.find_kept(name)
+        if not self._held(name):
+            return table.store.arrow()
+        return rows_to_arrow(table.schema.columns, sorted_rows(self._rows_of(name)))
 
     def count(self, name: str) -> int:
         """How many rows a kept table or a view has."""
-        return self.views[name].count() if name in self.views else self.catalogue.find_kept(name).store.total
+        if name in self.views:
+            self.check_readable(name)
+            return self.views[name].count()
+        return self.catalogue.find_kept(name).store.total + sum(self._held(name).values())
 
     def version_of(self, name: str) -> object:
         """Something that is another one whenever the rows of a table or view may have changed."""
         view = self.views.get(name)
-        return self.version if view is None else view.version
+        if view is not None:
+            return view.version
+        return self.version if self.transaction is None else (self.version, self.transaction, self.transaction.version)
 
     def rows_with_keys(self, name: str, keys: Sequence[Row]) -> Changes | None:
         """The rows of a kept table with these primary keys, if they can be found without reading all rows."""
-        return self.catalogue.find_kept(name).store.with_keys(keys)
+        rows = self.catalogue.find_kept(name).store.with_keys(keys)
+        if rows is None or self.transaction is None:
+            return rows
+        held = self.transaction.rows_with_keys(name, keys, self.tables)
+        return net([*rows.items(), *held.items()])
 
     def compilations(self) -> list[Task[Choice]]:
         """What is being compiled in the background."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import starmap
 from threading import TIMEOUT_MAX
@@ -201,6 +202,28 @@ class Connection:
                     changes[table.schema.name] = database.change_of(table, data, 1, encoded=True)
                 return self._session.commit(changes, mark)
 
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Makes one batch of all changes in a `with` block; an exception in it leaves the tables as they were.
+
+        The same as `BEGIN`, and `COMMIT` or `ROLLBACK`, which it may be mixed with. Tables are read as the block has
+        changed them; views change at its end, and those that it concerns are not read before. The transaction is that
+        of the connection: other threads that use it change tables within it too.
+        """
+        with self._session.open() as database:
+            database.begin()
+            ours = database.transaction
+        try:
+            yield
+        except BaseException:
+            with self._session.open() as database:
+                if database.transaction is ours:
+                    database.give_up()
+            raise
+        with self._session.open() as database:
+            if database.transaction is ours:
+                self._session.end()
+
     def _change(self, name: str, signed: list[tuple[object, int]]) -> int:
         with self._session.lock:
             database = self._session.database()
@@ -339,6 +362,7 @@ class Connection:
         from viewlet.streams.times import now, to_microseconds
 
         with self._session.open() as database:
+            database.check_no_transaction("close_parts()")
             table = database.catalogue.find_table(stream)
             if table.schema.parts is None:
                 raise SchemaError(f"{stream!r} has no parts: declare it with PARTITION LENGTH ... BY ...")
@@ -353,6 +377,7 @@ class Connection:
         from viewlet.streams.definition import BEGINNING
 
         with self._session.open() as database:
+            database.check_no_transaction("refresh()")
             streams = [name for name, table in database.tables.items() if table.schema.parts is not None]
             return self._session.commit({name: PartClose(BEGINNING) for name in streams})
 

@@ -83,9 +83,14 @@ class Session:
                 database.outbox.clear()
 
     def commit(self, changes: Batch, mark: BatchMark | None = None) -> int:
-        """Applies a batch, tells the subscribers, and returns the epoch."""
+        """Applies a batch, tells the subscribers, and returns the epoch; in a transaction the batch is held back."""
         with self.lock:
             database = self.database()
+            if database.transaction is not None:
+                if mark is not None:
+                    raise DataError("a batch with an id is one of its own: COMMIT the open transaction first")
+                database.hold(changes)
+                return database.epoch
             database.apply(changes, mark)
             epoch = database.epoch
             if database.outbox:
@@ -94,6 +99,18 @@ class Session:
                 except Exception:  # what is left is delivered with the next batch
                     logger.exception("epoch %d is committed; telling subscribers of it failed", epoch)
             return epoch
+
+    def end(self) -> int:
+        """Applies what an open transaction has changed, as one batch; if that is refused, nothing is left of it."""
+        with self.lock:
+            database = self.database()
+            transaction, before = database.end(), database.epoch
+            try:
+                return self.commit(transaction.changes(database.tables))
+            except BaseException:
+                if database.epoch == before:
+                    database.take_back_declarations(transaction)
+                raise
 
     def settle(self, timeout: float | None) -> bool:
         """Waits, without the lock, for compilations in the background, then moves views to them."""
@@ -175,6 +192,7 @@ class Session:
     def _view(database: Database, name: str, handle: type[View]) -> MaintainedView:
         """The view of a handle; a view of another kind may have got its name."""
         known = database.catalogue.find_view(name)
+        database.check_readable(known.name)
         if not issubclass(known.kind.handle, handle):
             raise SchemaError(f"{name!r} is {known.kind.noun} now: take a new handle with view({name!r})")
         return known

@@ -125,8 +125,10 @@ class StatementRunner:
             case sql.CreateView():
                 return _create_view(statement, text, database)
             case sql.AlterView():
+                database.check_no_transaction("ALTER VIEW")
                 return database.partition_view(statement.name, statement.partition_by)
             case sql.Drop():
+                database.check_no_transaction("DROP")
                 return _drop(statement, database)
             case sql.Explain():
                 return _explain(statement, database)
@@ -136,10 +138,21 @@ class StatementRunner:
                 return self._modify(statement, database)
             case sql.Show():
                 return show(statement, database)
+            case sql.Transact(action):
+                return self._transact(action, database)
             case sql.Ignored(notice):
                 return logger.warning("%s", notice)
             case _:
                 assert_never(statement)
+
+    def _transact(self, action: str, database: Database) -> None:
+        match action:
+            case "BEGIN":
+                database.begin()
+            case "COMMIT":
+                self._session.end()
+            case _:
+                database.give_up()
 
     def _select(self, statement: Select, database: Database) -> Any:
         """The answer of a query; a table function that it reads is computed from tables as they are."""
@@ -167,7 +180,7 @@ class StatementRunner:
         def ask(tables: Mapping[str, Any]) -> Any:
             return self._adhoc.query(sql, tables, lambda name: _missing(name, text or sql, database), text)
 
-        if self.elsewhere is not None and not text:
+        if self.elsewhere is not None and not text and database.transaction is None:
             found = self.elsewhere(sql, names, database, ask)
             if found is not None:
                 return found
@@ -280,7 +293,7 @@ def _readable_names(sql: str, database: Database) -> list[str]:
     return [
         name
         for name, schema in database.catalogue.schemas().items()
-        if name.casefold() in words and not schema.is_forgetful
+        if name.casefold() in words and not schema.is_forgetful and database.is_readable(name)
     ]
 
 
@@ -297,12 +310,20 @@ def _missing(name: str, sql: str, database: Database) -> ViewletError:
     found = database.catalogue.find(name)
     if found in database.catalogue.lost:
         return database.catalogue.lost[found].error()
+    if found is not None:
+        database.check_readable(found)
     if found is not None and database.catalogue.schemas()[found].is_forgetful:
         return unreadable_stream(found)
     span = span_of(sql, name)
     if found is not None:
         return SqlError(f"tables and views are in no database and no schema: write {found!r}", sql, span)
     return SqlError(f"there is no table or view {name!r}" + did_you_mean(name, database.catalogue.schemas()), sql, span)
+
+
+def _note_declared(names: Iterable[str], database: Database) -> None:
+    """What is declared in a transaction goes with its ROLLBACK."""
+    if database.transaction is not None:
+        database.transaction.declared.extend(names)
 
 
 def _check_temporary(name: str, database: Database) -> None:
@@ -315,15 +336,19 @@ def _create_table(statement: CreateTable, database: Database) -> None:
         _check_temporary(statement.table.name, database)
     if not (statement.if_not_exists and statement.table.name in database.tables):
         database.create_table(statement.table)
+        _note_declared([statement.table.name], database)
 
 
 def _create_view(statement: CreateView, text: str, database: Database) -> None:
     declared = (statement, *statement.together)
+    if any(each.or_replace and each.name in database.views for each in declared):
+        database.check_no_transaction("CREATE OR REPLACE VIEW")
     if statement.temporary:
         _check_temporary(statement.name, database)
     if not (statement.if_not_exists and all(each.name in database.views for each in declared)):
         with collecting_afterwards():
             database.create_view(*(declaration(each, text) for each in declared))
+        _note_declared([each.name for each in declared], database)
 
 
 def _drop(statement: Drop, database: Database) -> None:

@@ -24,6 +24,7 @@ from viewlet.sql.statements import (
     Select,
     Show,
     Statement,
+    Transact,
 )
 from viewlet.sql.streams.determinism import refuse_unstable
 from viewlet.types import Table
@@ -41,6 +42,7 @@ __all__ = [
     "Select",
     "Show",
     "Statement",
+    "Transact",
     "bind_query",
     "bind_statement",
     "parse_statements",

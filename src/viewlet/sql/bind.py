@@ -36,6 +36,7 @@ from viewlet.sql.statements import (
     Select,
     Show,
     Statement,
+    Transact,
 )
 from viewlet.sql.streams.carried_rows import bind_look_back, looks_back
 from viewlet.sql.streams.grouped_windows import bind_grouped_window, groups_by_window
@@ -98,6 +99,8 @@ def bind_statement(
         return _alter_view(raw, catalog)
     if (shown := _show(raw, catalog)) is not None:
         return shown
+    if (action := _TRANSACTIONS.get(raw.words)) is not None:
+        return Transact(action)
     if (ignored := _ignored(raw)) is not None:
         return ignored
     refuse_replacement(raw)
@@ -118,6 +121,8 @@ def bind_statement(
             return _select_from_call(node, function, raw, catalog)
         _check_outside_views(node, raw)
         return Select(raw.text)
+    if raw.words[0] in ("SAVEPOINT", "RELEASE"):
+        raise raw.source.unsupported(f"{raw.words[0]} statement", None, "BEGIN, COMMIT and ROLLBACK do without names")
     if raw.words[0].isalpha() and not isinstance(node, exp.Alter | exp.Copy | exp.Transaction | exp.Set):
         raise raw.source.error(f"'{raw.words[0]}' does not begin a statement", node)
     raise raw.source.unsupported(f"{raw.words[0]} statement", None)
@@ -218,6 +223,13 @@ def _show(raw: RawStatement, catalog: Mapping[str, Table]) -> Show | None:
         case _:
             return None
 
+
+_TRANSACTIONS = {
+    **dict.fromkeys((("BEGIN",), ("BEGIN", "TRANSACTION"), ("BEGIN", "WORK"), ("START", "TRANSACTION")), "BEGIN"),
+    **dict.fromkeys((("COMMIT",), ("COMMIT", "TRANSACTION"), ("COMMIT", "WORK"), ("END",)), "COMMIT"),
+    **dict.fromkeys((("ROLLBACK",), ("ROLLBACK", "TRANSACTION"), ("ROLLBACK", "WORK"), ("ABORT",)), "ROLLBACK"),
+}
+"""The statements that begin and end transactions, in the words that databases have for them."""
 
 _GUARDS = ("access", "allow", "auto", "extension", "lock", "path", "directo", "secret")
 """Parts of the names of settings that decide what statements may reach."""

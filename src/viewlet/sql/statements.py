@@ -138,6 +138,13 @@ class AlterView:
 
 
 @dataclass(frozen=True, slots=True)
+class Transact:
+    """BEGIN, COMMIT or ROLLBACK."""
+
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ignored:
     """A statement that is accepted and does nothing; the notice says why."""
 
@@ -152,4 +159,4 @@ class Show:
     name: str = ""
 
 
-Statement = CreateTable | CreateView | AlterView | Drop | Explain | Select | Modify | Show | Ignored
+Statement = CreateTable | CreateView | AlterView | Drop | Explain | Select | Modify | Show | Transact | Ignored
