@@ -160,7 +160,7 @@ def running_sum(factor: Expr, x: Var, bound: frozenset[Var]) -> RunningSum | Non
         case Mul((View() as atom, Cond(Call(op, (Var() as left, Var() as right), _)))) if op in _COMPARISONS:
             of, towards = (left, op) if right == x else (right, _MIRRORED[op])
             fresh = [arg for arg in atom.args if arg not in bound]
-            if x in (left, right) and fresh == [of] and x not in atom.args and not of.type.nullable:
+            if x in (left, right) and fresh == [of] and x not in atom.args:
                 return RunningSum(factor.var, atom, of, towards)
     return None
 
@@ -186,6 +186,27 @@ def without_null(condition: Scalar, dependent: frozenset[Var]) -> tuple[Scalar, 
     if isinstance(condition, Call) and condition.op in _COMPARISONS:
         return Call(condition.op, tuple(go(arg) for arg in condition.args), condition.type), guards
     return condition, []
+
+
+def is_false_at_null(condition: Scalar, x: Var) -> bool:
+    """Whether a condition cannot hold where x is NULL: it compares numbers that are made of x."""
+    match condition:
+        case Call("and", args, _):
+            return any(is_false_at_null(arg, x) for arg in args)
+        case Call("or", args, _):
+            return all(is_false_at_null(arg, x) for arg in args)
+        case Call(op, args, _) if op in _COMPARISONS:
+            return any(_is_null_at_null(arg, x) for arg in args)
+    return False
+
+
+def _is_null_at_null(scalar: Scalar, x: Var) -> bool:
+    match scalar:
+        case Var():
+            return scalar == x
+        case Call("+" | "-" | "*" | "neg" | "cast", args, _):
+            return any(_is_null_at_null(arg, x) for arg in args)
+    return False
 
 
 def is_ordered(var: Var) -> bool:

@@ -24,6 +24,7 @@ from viewlet.codegen.monotone import (
     RunningSum,
     Test,
     intervals,
+    is_false_at_null,
     is_ordered,
     running_sum,
     truth_direction,
@@ -46,6 +47,10 @@ class Plan:
     groups: tuple[Var, ...]
     parts: tuple[Interval, ...]
     runnings: dict[Scalar, tuple[RunningSum, ...]]  # condition -> the running sums it reads
+    lifted: tuple[Var, ...] = ()
+    """The running sums, which are 0 where x is NULL."""
+    at_null: tuple[Scalar, ...] | None = None
+    """The conditions on a row where x is NULL, if there are such rows and the conditions may hold."""
 
 
 class RangeWriter:
@@ -109,8 +114,6 @@ class RangeWriter:
         for condition in conditions:
             bare, guards = without_null(condition, frozenset(run.var for run in runs))
             split += [bare, *guards]
-        if x.type.nullable and (runs or any(truth_direction(each, directions) is Direction.FLAT for each in split)):
-            return None
         parts = intervals(split, directions)
         if parts is None:
             return None
@@ -121,7 +124,9 @@ class RangeWriter:
                 return None
             if read:
                 runnings[test.condition] = read
-        return Plan(x, groups, tuple(parts), runnings)
+        excluded = not x.type.nullable or any(is_false_at_null(condition, x) for condition in conditions)
+        at_null = None if excluded else tuple(conditions)
+        return Plan(x, groups, tuple(parts), runnings, tuple(run.var for run in runs), at_null)
 
     def _is_threshold(self, test: Test, runs: tuple[RunningSum, ...], x: Var, directions: dict[Var, Direction]) -> bool:
         """A condition on running sums over the same rows, and on nothing else that varies."""
@@ -150,6 +155,8 @@ class RangeWriter:
             fields = {atom.field: self.out.numbers.start(path.layout.kind(atom.field)) for atom in atoms}
             for part in plan.parts:
                 self._interval(plan, path, part, tests, fields)
+            if plan.at_null is not None:
+                self._at_null(plan, plan.at_null, path, fields)
             loads = {field: Part(path.layout.kind(field), words) for field, words in fields.items()}
             products = [n.times(loads[atom.field]) for n, atom in zip(numbers, atoms, strict=True)]
             words = tuple(word for part in loads.values() for word in part.code)
@@ -171,6 +178,19 @@ class RangeWriter:
             self.trees.descend(path, both(lower, f"(not {beyond})"), fields, "-")
         elif path.prefix:
             self.trees.descend(path, NEVER, fields, "-")
+
+    def _at_null(self, plan: Plan, conditions: Sequence[Scalar], path: Path, fields: Words) -> None:
+        """Adds the row where x is NULL, for which running sums have no rows, if the conditions hold there."""
+        lines = self.out.lines
+        lines.add(f"{path.x} = NULL")
+        for var in plan.lifted:
+            lines.add(f"{self.out.names.of(var)} = 0")
+
+        def add() -> None:
+            self.trees.descend(path, ALWAYS, fields, "+")
+            self.trees.descend(path, f"({path.x} != NULL)", fields, "-")
+
+        self.out.write_if(both(*(self.out.scalars.truth(condition) for condition in conditions)), add)
 
     def _each_group(self, plan: Plan, path: Path, bound: Bound, body: Callable[[Path, Bound], None]) -> None:
         """Leaps from each value of the groups to the next."""

@@ -34,7 +34,8 @@ class ThresholdWriter:
         above = {field: out.numbers.start(path.layout.kind(field)) for field in fields}
         if path.prefix:
             self.trees.descend(path, NEVER, above, "-")
-        self.trees.descend(path, ALWAYS, totals, "+")
+        nullable = runs[0].of.type.nullable
+        self.trees.descend(path, f"({path.x} != NULL)" if nullable else ALWAYS, totals, "+")
         for field in fields:
             self._add_words(totals[field], above[field])
         strict = op in (">", "<=")
@@ -52,6 +53,10 @@ class ThresholdWriter:
             lines.add("continue")
             lines.close_to(depth + 1)
             lines.add(f"if not {self.trees.past(path, node, ALWAYS)}:")
+            lines.add(f"    {node} = {tree}[{node}, RIGHT]")
+            lines.add("    continue")
+        if nullable:  # NULL comes first, and is beyond nothing
+            lines.add(f"if {path.pool}[{node} - 1, {path.position}] == NULL:")
             lines.add(f"    {node} = {tree}[{node}, RIGHT]")
             lines.add("    continue")
         here = {field: tuple(lines.fresh("r") for _ in above[field]) for field in fields}
