@@ -156,6 +156,8 @@ class Column:
     name: str
     type: SqlType
     length: int | None = None
+    default: str | None = None
+    """The SQL expression for rows that do not say what is in it, if that is not NULL."""
 
     @property
     def declared(self) -> str:
@@ -196,6 +198,16 @@ class TimeParts:
     """A part has at most one row with the same values of these columns, if there are any."""
     ahead: int | None = field(default=None, repr=False)
     """Rows for parts that begin more microseconds after this machine's time are refused a part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What the rows of a table must be like: a query for those that break it, and the text that it was declared as."""
+
+    name: str
+    table: str
+    text: str
+    query: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -422,6 +422,7 @@ def test_arrow_is_read_without_rows(make: Callable[[str], SparkConnection], monk
         ([], None, "name at least one column"),
         (["total", "x"], None, "there is no column 'x'"),
         (["b"], None, "there are several columns 'b'"),
+        (["a", "total", "A"], None, "named twice"),
         (None, "total + 1", "this is not a condition"),
         (None, "total >", "syntax error"),
         (None, "n > 1", '"n" not found'),

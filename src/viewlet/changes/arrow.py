@@ -47,6 +47,30 @@ def arrow_type(type: SqlType) -> Any:
             return pa.null()
 
 
+def type_of_arrow(type: Any) -> SqlType | None:
+    """The type that holds all values of an Arrow type; None if there is none."""
+    import pyarrow.types as pat
+
+    from viewlet import types
+
+    if pat.is_decimal(type):
+        is_sum = type.precision == MAX_DECIMAL_DIGITS and type.scale == 0  # the sum of integers, as DuckDB gives it
+        return types.BIGINT if is_sum else types.decimal(type.precision, type.scale)
+    if pat.is_timestamp(type):
+        return types.TIMESTAMP if type.tz is None else None
+    known = (
+        (types.BOOLEAN, (pat.is_boolean,)),
+        (types.SMALLINT, (pat.is_int8, pat.is_int16, pat.is_uint8)),
+        (types.INTEGER, (pat.is_int32, pat.is_uint16, pat.is_null)),
+        (types.BIGINT, (pat.is_int64, pat.is_uint32, pat.is_uint64)),
+        (types.REAL, (pat.is_float32,)),
+        (types.DOUBLE, (pat.is_float64,)),
+        (types.VARCHAR, (pat.is_string, pat.is_large_string, pat.is_string_view)),
+        (types.DATE, (pat.is_date,)),
+    )
+    return next((found for found, tests in known if any(test(type) for test in tests)), None)
+
+
 def rows_to_arrow(columns: Sequence[Column], rows: Iterable[tuple[Row, int]], with_multiplicity: bool = False) -> Any:
     """A pyarrow Table of the rows, each as often as its multiplicity says, or once with a `_multiplicity` column."""
     import pyarrow as pa

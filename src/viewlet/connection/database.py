@@ -24,10 +24,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Change, Changes, RowChange, rows_to_arrow, sorted_rows
+from viewlet.changes.defaults import completed
 from viewlet.connection.journal import DROP, TABLE, VIEW, InMemory, Journal, declaration_record, view_to_json
 from viewlet.connection.transaction import Transaction
 from viewlet.engine.catalogue_json import Json, table_to_json
 from viewlet.engine.declaration import Declaration
+from viewlet.engine.ingest import rows_in
 from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer, maintainers
@@ -36,6 +38,7 @@ from viewlet.errors import SchemaError
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.contract import Batch, Host, Signed, Start
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
+from viewlet.runtime.durable.log import Record
 from viewlet.tables import BaseTable
 from viewlet.types import Column, Row, Table
 from viewlet.view import Callback, Snapshot
@@ -175,6 +178,9 @@ class Database:
     def _commit_declaration(self, work: Callable[[], None], finish: Callable[[], None]) -> None:
         """A declaration is in force when the journal has it."""
         self._commit(work, replace(self.committed, version=self.version + 1), finish, self.host.rollback)
+        self._settle_declaration()
+
+    def _settle_declaration(self) -> None:
         if self._pending is None:
             self._afterwards("a snapshot", self.journal.settled)
 
@@ -254,11 +260,66 @@ class Database:
 
     # -- declarations -----------------------------------------------------------------------------------------------
 
-    def create_table(self, table: Table) -> None:
-        self.catalogue.check_free(table.name)
+    def create_table(self, table: Table, constraints: Sequence[Declaration] = ()) -> None:
+        """Makes a table, with the views that have to stay empty because of its constraints."""
+        started: list[Start] = []
+
+        def work() -> None:
+            started.extend(self.host.start(self.host.choose(declared), None) for declared in constraints)
+            self.journal.declare(TABLE, table_to_json(table), self._records(started))
+
+        def finish() -> None:
+            for made in started:
+                self.put_view(made.view)
+
+        names = [declared.name for declared in constraints]
+        self._make_table(table, names, replace(self.committed, version=self.version + 1), work, finish)
+
+    def create_table_with(self, table: Table, rows: object) -> None:
+        """Makes a table with its first rows, which are a batch."""
+        after = replace(self.committed, epoch=self.epoch + 1, version=self.version + 1)
+
+        def work() -> None:
+            made = self.tables[table.name]
+            self.host.expect({table.name: rows_in(rows)})
+            change = self.change_of(made, rows, 1, encoded=False)
+            made.check(change, tuple)
+            self.host.begin()
+            for _ in self.host.run(after.epoch, {table.name: change}, ()):
+                pass
+            batch = self.host.record(after.epoch, {table.name: change}, None)
+            self.journal.declare(TABLE, table_to_json(table), (batch,), after.epoch)
+
+        self._make_table(table, (), after, work, lambda: None)
+
+    def _make_table(
+        self,
+        table: Table,
+        others: Sequence[str],
+        after: CommittedState,
+        work: Callable[[], None],
+        finish: Callable[[], None],
+    ) -> None:
+        """Makes a table and does what belongs to it, as one step; `others` are names that this takes."""
+        for name in (table.name, *others):
+            self.catalogue.check_free(name)
+            self._clear_log(name)
         self.host.check_table(table)
-        self._clear_log(table.name)
-        self.declare(TABLE, table_to_json(table), lambda: self._put_table(table))
+
+        def all_work() -> None:
+            self._put_table(table)
+            work()
+
+        def all_finished() -> None:
+            self.host.commit()
+            finish()
+
+        def take_back() -> None:
+            self.host.rollback()
+            self._forget_table(table.name)
+
+        self._commit(all_work, after, all_finished, take_back)
+        self._settle_declaration()
 
     def create_view(self, *views: Declaration, engine: str | None = None) -> None:
         """Compiles a view and fills it from the rows already there, on the connection's engine or another.
@@ -275,12 +336,7 @@ class Database:
 
         def work() -> None:
             started.extend(self.host.start(self.host.choose(declared), engine) for declared in views)
-            first, *others = (
-                {**view_to_json(made.view.declared, self.catalogue), **self.host.facts(made.view)} for made in started
-            )
-            more = [record for made in started for record in made.records]
-            more += [declaration_record(VIEW, known, self.epoch) for known in others]
-            self.journal.declare(VIEW, first, tuple(more))
+            self.journal.declare(VIEW, self._facts(started[0]), self._records(started, but_first=True))
 
         def finish() -> None:
             self.host.commit()
@@ -288,6 +344,15 @@ class Database:
                 self.put_view(made.view)
 
         self._commit_declaration(work, finish)
+
+    def _facts(self, made: Start) -> Json:
+        """What is noted of a view that was started."""
+        return {**view_to_json(made.view.declared, self.catalogue), **self.host.facts(made.view)}
+
+    def _records(self, started: Sequence[Start], but_first: bool = False) -> tuple[Record, ...]:
+        """What is noted of views besides the declaration that they are part of, which may be that of the first."""
+        views = [declaration_record(VIEW, self._facts(made), self.epoch) for made in started[int(but_first) :]]
+        return (*(record for made in started for record in made.records), *views)
 
     def partition_view(self, name: str, columns: tuple[str, ...]) -> None:
         """Spreads a view by other columns of its own, where there is something to spread."""
@@ -304,12 +369,14 @@ class Database:
     def drop(self, names: Sequence[str]) -> None:
         """Drops tables and views, with the views that were declared together with one of these, as one step."""
         together = [each for name in names if name in self.views for each in self.views[name].declared.together]
-        left = list(dict.fromkeys((*names, *together)))
+        constraints = [each.name for name in names for each in self.constraints_of(name)]
+        left = list(dict.fromkeys((*names, *together, *constraints)))
         ordered: list[str] = []
         while left:
             unread = [name for name in left if not {*self.catalogue.readers(name)}.difference(ordered)]
             if not unread:
-                self.catalogue.check_unused(left[0], "drop table" if left[0] in self.tables else "drop view")
+                own = {view.name for view in self.constraints_of(left[0])}
+                self.catalogue.check_unused(left[0], "drop table" if left[0] in self.tables else "drop view", own)
             ordered += unread
             left = [name for name in left if name not in unread]
 
@@ -322,6 +389,11 @@ class Database:
 
         known: Json = {"name": names[0]} if len(names) == 1 else {"names": list(names)}
         self.declare(DROP, known, finish)
+
+    def constraints_of(self, table: str) -> list[MaintainedView]:
+        """The views that have to stay empty because of the constraints of a table."""
+        known = [(view, view.declared.constraint) for view in self.views.values()]
+        return [view for view, constraint in known if constraint is not None and constraint.table == table]
 
     def declare(self, kind: int, known: Json, finish: Callable[[], None]) -> None:
         """Makes a declaration that needs no work; `finish` puts it in force."""
@@ -411,11 +483,13 @@ class Database:
 
     def change_of(self, table: BaseTable, data: object, sign: int, encoded: bool) -> Change:
         """What the user hands in for a table as a change, times `sign`, or times what it says when `encoded`."""
+        data = data if sign < 0 else completed(table.schema, data)
         read = table.read(data, sign, encoded)
         return self.host.change_of(table.schema, data, sign, encoded) if read is None else RowChange(read)
 
     def net_change(self, table: BaseTable, signed: Signed) -> Change:
         """Several parts of the user's data with their signs as one change."""
+        signed = [(data if sign < 0 else completed(table.schema, data), sign) for data, sign in signed]
         read = [table.read(data, sign) for data, sign in signed]
         if all(part is not None for part in read):
             return RowChange(net(item for part in read if part is not None for item in part.items()))
@@ -447,6 +521,7 @@ class Database:
         def work() -> None:
             self.host.begin()
             for view, changes in self.host.run(after.epoch, changed, reached.views):
+                view.check(changes)
                 if view.followers or (changes and view.subscribers):
                     news.extend(_announcements(view, changes, after.epoch))
             self.journal.batch(after.epoch, changed, mark)

@@ -263,7 +263,7 @@ class Connection:
     def views(self) -> tuple[str, ...]:
         """The names of the views, in the order of their declaration."""
         with self._session.open() as database:
-            return tuple(database.views)
+            return tuple(name for name, view in database.views.items() if view.declared.constraint is None)
 
     def table(self, name: str) -> StoredTable:
         """A handle to read the rows of a table."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from viewlet import __version__
@@ -27,6 +27,7 @@ from viewlet.hosts.contract import Batch, Storage
 from viewlet.hosts.earlier import catalogue_of
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.durable.log import Record
+from viewlet.types import Constraint
 from viewlet.visible import logger
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ TABLE, VIEW, DROP = 2, 3, 4
 class Journal(Protocol):
     """Receives what a database is about to make visible, and makes it durable first."""
 
-    def declare(self, kind: int, known: Json, more: tuple[Record, ...] = ()) -> None:
-        """A declaration is about to be in force, and with it what other records say."""
+    def declare(self, kind: int, known: Json, more: tuple[Record, ...] = (), epoch: int | None = None) -> None:
+        """A declaration is about to be in force, and with it what other records say; it may lead to an `epoch`."""
 
     def check(self, tables: Iterable[str]) -> None:
         """Refuses a batch that some view could not follow."""
@@ -67,7 +68,7 @@ class Journal(Protocol):
 class InMemory:
     """The journal of a database that does not outlive its process: there is nothing to do."""
 
-    def declare(self, kind: int, known: Json, more: tuple[Record, ...] = ()) -> None: ...
+    def declare(self, kind: int, known: Json, more: tuple[Record, ...] = (), epoch: int | None = None) -> None: ...
 
     def check(self, tables: Iterable[str]) -> None: ...
 
@@ -94,9 +95,9 @@ class LogJournal:
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
-    def declare(self, kind: int, known: Json, more: tuple[Record, ...] = ()) -> None:
-        epoch = self._database.epoch
-        self.storage.commit([declaration_record(kind, known, epoch), *more], epoch)
+    def declare(self, kind: int, known: Json, more: tuple[Record, ...] = (), epoch: int | None = None) -> None:
+        now = self._database.epoch
+        self.storage.commit([declaration_record(kind, known, now), *more], now if epoch is None else epoch)
 
     def check(self, tables: Iterable[str]) -> None:
         catalogue = self._database.catalogue
@@ -246,6 +247,8 @@ def view_to_json(declared: Declaration, catalogue: Catalogue) -> Json:
         known["layered"] = True
     if declared.stacked:
         known["stacked"] = True
+    if declared.constraint is not None:
+        known["constraint"] = asdict(declared.constraint)
     if declared.chosen:
         known["adaptive"] = declared.chosen
     if declared.aggregates:
@@ -269,7 +272,8 @@ def declared_again(known: Json, catalogue: Catalogue) -> Declaration:
             )
     layered = known.get("layered", False)  # a view stays as it was declared: its state depends on it
     declared = declared_by(known["statement"], catalogue.schemas(), catalogue.aggregates, layered)
-    declared = replace(declared, stacked=known.get("stacked", False))
+    constraint = Constraint(**known["constraint"]) if "constraint" in known else None
+    declared = replace(declared, stacked=known.get("stacked", False), constraint=constraint)
     return chosen_adaptive(declared, known["adaptive"]) if "adaptive" in known else declared
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 from viewlet.adhoc import AdHoc, span_of
@@ -11,13 +12,13 @@ from viewlet.connection.catalogue_queries import show
 from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_query, explain_view
 from viewlet.connection.session import Session
-from viewlet.engine.declaration import declaration
+from viewlet.engine.declaration import constraint_declaration, declaration
 from viewlet.engine.kinds import kind_defined_by
 from viewlet.errors import DataError, SchemaError, SqlError, UnsupportedError, ViewletError
 from viewlet.hosts.catalogue import LostView, unreadable_stream
 from viewlet.runtime.garbage import collecting_afterwards
 from viewlet.tables.base_table import BaseTable
-from viewlet.types import Row, TableKind
+from viewlet.types import Column, Row, TableKind
 from viewlet.visible import logger
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ class StatementRunner:
                 rows: Sequence[Any] = values
             elif set(names).issuperset(row.columns) and len(set(row.columns)) == len(row.columns):
                 at = [row.columns.index(name) if name in row.columns else None for name in names]
+                if any(i is None and column.default for i, column in zip(at, table.schema.columns, strict=True)):
+                    return False
                 rows = [[None if i is None else given[i] for i in at] for given in values]
             else:
                 return False
@@ -120,8 +123,10 @@ class StatementRunner:
         from viewlet import sql
 
         match statement:
-            case sql.CreateTable():
+            case sql.CreateTable(query=""):
                 return _create_table(statement, database)
+            case sql.CreateTable():
+                return self._create_table_as(statement, text, database)
             case sql.CreateView():
                 return _create_view(statement, text, database)
             case sql.AlterView():
@@ -144,6 +149,42 @@ class StatementRunner:
                 return logger.warning("%s", notice)
             case _:
                 assert_never(statement)
+
+    def _create_table_as(self, statement: CreateTable, text: str, database: Database) -> int | None:
+        """A table with the columns and the rows of a query, in one step; the answer is the number of the rows."""
+        from viewlet.changes.arrow import type_of_arrow
+
+        name = statement.table.name
+        if statement.temporary:
+            _check_temporary(name, database)
+        if statement.if_not_exists and name in database.tables:
+            return None
+        database.catalogue.check_free(name)
+        answer = self._query(statement.query, database, text)
+        names = [*statement.names, *answer.column_names[len(statement.names) :]]
+        if len(names) > answer.num_columns:
+            raise SqlError(f"{len(names)} names for {answer.num_columns} columns", text)
+        columns: list[Column] = []
+        for column, field in zip(names, answer.schema, strict=True):
+            found, given = type_of_arrow(field.type), column.lower() if column.isidentifier() else column
+            if found is None:
+                raise UnsupportedError(f"a column of type {field.type}", f"CAST {column!r} to another type", sql=text)
+            if given in {each.name for each in columns}:
+                raise SqlError(f"two columns are named {given!r}: give one another name with AS", text)
+            columns.append(Column(given, found))
+        table = replace(statement.table, columns=tuple(columns))
+        if not statement.with_rows or not answer.num_rows:
+            database.create_table(table)
+            _note_declared([name], database)
+            return 0
+        rows = answer.rename_columns([column.name for column in columns])
+        if database.transaction is not None:
+            database.create_table(table)
+            _note_declared([name], database)
+            self._session.commit({name: database.change_of(database.tables[name], rows, 1, encoded=False)})
+        else:
+            database.create_table_with(table, rows)
+        return int(answer.num_rows)
 
     def _transact(self, action: str, database: Database) -> None:
         match action:
@@ -335,7 +376,10 @@ def _create_table(statement: CreateTable, database: Database) -> None:
     if statement.temporary:
         _check_temporary(statement.table.name, database)
     if not (statement.if_not_exists and statement.table.name in database.tables):
-        database.create_table(statement.table)
+        known = {**database.catalogue.schemas(), statement.table.name: statement.table}
+        aggregates = database.catalogue.aggregates
+        constraints = [constraint_declaration(each, known, aggregates) for each in statement.constraints]
+        database.create_table(statement.table, constraints)
         _note_declared([statement.table.name], database)
 
 
@@ -372,7 +416,12 @@ def _dropped_name(name: str, kind: str, database: Database) -> str:
     catalogue = database.catalogue
     if kind == TableKind.VIEW.value:
         found = catalogue.find(name)
-        return found if found is not None and found in catalogue.lost else catalogue.find_view(name).name
+        if found is not None and found in catalogue.lost:
+            return found
+        view = catalogue.find_view(name)
+        if (constraint := view.declared.constraint) is not None:
+            raise SchemaError(f"{name!r} is a constraint of {constraint.table!r}, and not a view")
+        return view.name
     if name in database.views:
         raise SchemaError(f"{name!r} is a view; use DROP VIEW")
     table = catalogue.find_table(name).schema

@@ -14,6 +14,7 @@ Json = dict[str, Any]
 def table_to_json(table: Table) -> Json:
     parts = {} if table.parts is None else {"parts": asdict(table.parts)}
     lengths = {column.name: column.length for column in table.columns if column.length is not None}
+    defaults = {column.name: column.default for column in table.columns if column.default is not None}
     return {
         "name": table.name,
         "kind": table.kind.value,
@@ -22,6 +23,7 @@ def table_to_json(table: Table) -> Json:
         "non_negative": sorted(table.non_negative),
         "partition_by": list(table.partition_by),
         **({"lengths": lengths} if lengths else {}),
+        **({"defaults": defaults} if defaults else {}),
         **parts,
     }
 
@@ -33,10 +35,13 @@ def table_of_json(known: Json) -> Table:
     >>> table_of_json(table_to_json(table)) == table
     True
     """
-    lengths = known.get("lengths", {})
+    lengths, defaults = known.get("lengths", {}), known.get("defaults", {})
     return Table(
         known["name"],
-        tuple(Column(name, SqlType(Kind(kind), *rest), lengths.get(name)) for name, kind, *rest in known["columns"]),
+        tuple(
+            Column(name, SqlType(Kind(kind), *rest), lengths.get(name), defaults.get(name))
+            for name, kind, *rest in known["columns"]
+        ),
         TableKind(known["kind"]),
         tuple(known["primary_key"]),
         frozenset(known["non_negative"]),

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from viewlet.algebra.query import Query
-from viewlet.errors import StateError
-from viewlet.types import Table
+from viewlet.errors import SqlError, StateError
+from viewlet.types import Constraint, Table
 
 if TYPE_CHECKING:
     from viewlet.aggregates import Aggregate
@@ -48,6 +48,8 @@ class Declaration:
     """The views that it reads are layers of its query, where a host would replace them by their queries."""
     together: tuple[str, ...] = ()
     """The views that were declared with it, because they read each other; they are dropped together."""
+    constraint: Constraint | None = None
+    """The rows of the view break it: no batch may leave any."""
     chosen: str = ""
     """Why `auto` has chosen another kind than that of the definition as it is written, if it has."""
 
@@ -83,6 +85,19 @@ def declared_by(
     if not isinstance(bound, CreateView):
         raise StateError(f"{statement!r:.80} does not declare a view")
     return declaration(bound, statement)
+
+
+def constraint_declaration(
+    constraint: Constraint, schemas: Mapping[str, Table], aggregates: Mapping[str, Aggregate]
+) -> Declaration:
+    """The view of the rows that break a constraint."""
+    from viewlet.sql import constraint_statement
+
+    try:
+        found = declared_by(constraint_statement(constraint), schemas, aggregates)
+    except SqlError as error:
+        raise SqlError(f"{constraint.text} of {constraint.table!r}: {str(error).splitlines()[0]}") from error
+    return replace(found, constraint=constraint)
 
 
 def planned_to_json(planned: Declaration, declared: Declaration, fact: str = PLANNED) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from viewlet.changes import Changes, rows_to_arrow
+from viewlet.changes import Changes, describe_row, rows_to_arrow
 from viewlet.engine.arrow_rows import in_reading_order
 from viewlet.engine.choice import Choice
 from viewlet.engine.contract import CountsRows, Engine, FindsRows, ListsArrow, TellsOwnChanges, Wanted
@@ -20,7 +20,7 @@ from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintainer import Maintainer, Work
 from viewlet.engine.ranking import reading_order
 from viewlet.engine.rows import ResultRows, is_limited, net
-from viewlet.errors import UnsupportedError
+from viewlet.errors import DataError, UnsupportedError
 from viewlet.triggers.store import MapStore, UndoLog
 from viewlet.types import Column, Datum, Row, Table, TableKind
 from viewlet.view import Callback, Snapshot
@@ -115,7 +115,7 @@ class MaintainedView:
     @property
     def is_watched(self) -> bool:
         """Someone wants the changes of every batch."""
-        return self.store is not None or bool(self.subscribers)
+        return self.store is not None or bool(self.subscribers) or self.declared.constraint is not None
 
     def rows(self) -> list[tuple[Row, int]]:
         """The visible rows in reading order."""
@@ -202,6 +202,15 @@ class MaintainedView:
                 store.add(row, (weight,))
             self.store = store
         return self.store
+
+    def check(self, changes: Changes) -> None:
+        """Refuses a batch that leaves rows which break the constraint that the view stands for, if it does."""
+        constraint = self.declared.constraint
+        if constraint is None:
+            return
+        for row, weight in changes.items():
+            if weight > 0:
+                raise DataError(f"{constraint.table}: {describe_row(self.table, row)} breaks {constraint.text}")
 
     # -- batches ----------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -189,8 +189,9 @@ class Catalogue:
         if name in self.tables or name in self.views or name in self.lost:
             raise SchemaError(f"there is already a {'table' if name in self.tables else 'view'} {name!r}")
 
-    def check_unused(self, name: str, action: str) -> None:
-        users = self.readers(name)
+    def check_unused(self, name: str, action: str, own: Collection[str] = ()) -> None:
+        """Nothing reads a table or view, but for what is its own."""
+        users = [reader for reader in self.readers(name) if reader not in own]
         if users:
             raise SchemaError(f"cannot {action} {name!r}: view {', '.join(map(repr, users))} reads it; drop that first")
 

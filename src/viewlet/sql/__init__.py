@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from viewlet.sql.bind import bind_query, bind_statement
+from viewlet.sql.constraints import constraint_statement
 from viewlet.sql.split import RawStatement, split_statements
 from viewlet.sql.statements import (
     STRATEGIES,
@@ -45,6 +46,7 @@ __all__ = [
     "Transact",
     "bind_query",
     "bind_statement",
+    "constraint_statement",
     "parse_statements",
     "refuse_unstable",
     "split_statements",

@@ -110,6 +110,8 @@ def bind_statement(
     if is_partitioned_stream(raw):
         return _partitioned_stream(raw, names)
     node = parse(raw, aggregates=aggregates)
+    if isinstance(node, exp.Create) and node.kind == "TABLE" and node.expression is not None:
+        return _create_table_as(node, raw)
     if isinstance(node, (exp.Create, exp.Drop, *MODIFYING)):
         with quiet(), shallow(node, raw.source), everything_read(node, raw.source):
             return _bind(node, raw, names)
@@ -281,11 +283,41 @@ def _create(node: exp.Create, raw: RawStatement, names: Names) -> Statement:
         if node.args.get("replace"):
             raise raw.source.unsupported("CREATE OR REPLACE TABLE", node.this, "DROP it first")
         kind, _ = create_kind(raw)
-        table = bind_create_table(node, kind, raw.source)
-        return CreateTable(table, bool(node.args.get("exists")), is_temporary(node))
+        table, constraints = bind_create_table(node, kind, raw.source, names.catalog)
+        return CreateTable(table, bool(node.args.get("exists")), is_temporary(node), constraints)
     if node.kind == "VIEW":
         return _create_view(node, raw, names)
     raise raw.source.unsupported(f"CREATE {node.kind}", node.this)
+
+
+def _create_table_as(node: exp.Create, raw: RawStatement) -> CreateTable:
+    """CREATE TABLE name [(columns)] AS query [WITH [NO] DATA], whose query DuckDB answers."""
+    (kind, _), listed = create_kind(raw), isinstance(node.this, exp.Schema)
+    target = node.this.this if listed else node.this
+    columns = node.this.expressions if listed else []
+    others = [each for each in partitioning(node)[1] if not isinstance(each, exp.WithDataProperty)]
+    unread = [name for name in node.args if node.args[name] and name not in _READ_OF_TABLE_AS]
+    if others or unread or kind is not TableKind.TABLE or not isinstance(node.expression, _QUERY):
+        what = sql_of(others[0]) if others else ", ".join(unread).upper() or "this kind of table"
+        raise raw.source.unsupported(f"CREATE TABLE AS with {what}", target)
+    if any(not isinstance(column, exp.Identifier) for column in columns):
+        raise raw.source.error("CREATE TABLE ... AS takes names of columns, and their types from the query", node.this)
+    _check_outside_views(node, raw)
+    begin, end = raw.positions[raw.words.index("AS") + 1][0], len(raw.text)
+    data = next((each for each in node.find_all(exp.WithDataProperty)), None)
+    if data is not None:
+        end = raw.positions[-3 if data.args.get("no") else -2][0]
+    return CreateTable(
+        Table(table_name(target, raw.source), (), kind),
+        bool(node.args.get("exists")),
+        is_temporary(node),
+        query=raw.text[begin:end],
+        names=tuple(map(name_of, columns)),
+        with_rows=data is None or not data.args.get("no"),
+    )
+
+
+_READ_OF_TABLE_AS = ("this", "kind", "expression", "exists", "properties")
 
 
 def _create_view(node: exp.Create, raw: RawStatement, known: Names) -> CreateView:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 
 from viewlet.sql.key_condition import keys_of
 from viewlet.sql.scope import unknown
-from viewlet.sql.source import Source, name_of, sql_of
+from viewlet.sql.source import Source, name_of, quoted, sql_of
 from viewlet.sql.statements import Modify, NewRows, Returning
 from viewlet.sql.syntax import check_target
 from viewlet.sql.tables import table_name
@@ -88,14 +88,19 @@ class _Target:
         return ", ".join(self.cell(name) for name in self.table.column_names)
 
     def new_row(self, values: Mapping[str, str]) -> str:
-        """A row of given values, and NULL for the other columns."""
-        return ", ".join(_cast(values.get(column.name, "NULL"), column) for column in self.table.columns)
+        """A row of given values, and the defaults of the other columns."""
+        return ", ".join(_cast(values.get(column.name, _default(column)), column) for column in self.table.columns)
+
+    def default(self, name: str) -> str:
+        """What DEFAULT means for a column."""
+        return _default(self.table.columns[self.table.column_names.index(name)])
 
     def change(self, values: Mapping[str, str] | None, is_new: bool = False) -> str:
         """What a row was, and what it becomes: given values, and what it was in the other columns; None if it goes."""
         columns = self.table.columns
         olds = ["NULL" if is_new else self.cell(column.name) for column in columns]
-        news = ["NULL" if values is None else values.get(c.name, old) for c, old in zip(columns, olds, strict=True)]
+        others = [_default(column) for column in columns] if is_new else olds
+        news = ["NULL" if values is None else values.get(c.name, cell) for c, cell in zip(columns, others, strict=True)]
         return ", ".join(
             f"CAST({cell} AS {column.type}) AS {quoted(f'{side} {i}')}"
             for side, cells in (("old", olds), ("new", news))
@@ -108,6 +113,15 @@ class _Target:
         if name not in self.table.column_names:
             raise self.source.error(unknown("column", name, self.table.column_names), column)
         return name
+
+
+def _default(column: Column) -> str:
+    return "NULL" if column.default is None else column.default
+
+
+def _is_default(value: exp.Expr) -> bool:
+    """The word DEFAULT, which the parser takes for a name."""
+    return isinstance(value, exp.Column | exp.Var) and value.sql().upper() == "DEFAULT"
 
 
 def _target(node: exp.Expr, source: Source, catalog: Mapping[str, Table], alias: bool = True) -> _Target:
@@ -174,9 +188,20 @@ def _new_rows(node: exp.Insert, target: _Target, names: Sequence[str]) -> str:
         raise target.source.error("INSERT needs VALUES or a query", node)
     rows = _with_clause(node, node.expression)
     _check_width(rows, len(names), target.source)
+    if isinstance(rows, exp.Values):
+        _fill_in_defaults(rows, names, target)
     given = ", ".join(quoted(name) for name in names)
     cells = target.new_row({name: quoted(name) for name in names})
     return f"SELECT {cells} FROM ({_text(rows, target.source)}) AS new_rows({given})"
+
+
+def _fill_in_defaults(rows: exp.Values, names: Sequence[str], target: _Target) -> None:
+    """VALUES (1, DEFAULT)"""
+    for row in rows.expressions:
+        cells = row.expressions if isinstance(row, exp.Tuple) else [row]
+        for name, cell in zip(names, cells, strict=True):
+            if _is_default(cell):
+                cell.replace(parse_one(target.default(name), read="duckdb"))
 
 
 def _names_of(rows: exp.Expr, target: _Target) -> Sequence[str]:
@@ -326,8 +351,10 @@ def _assigned(target: _Target, assignments: Iterable[exp.Expr], qualified: bool)
             name = target.named(column)
             if name in values:
                 raise source.error(f"column '{name}' is set twice", column)
-            is_default = isinstance(value, exp.Column) and value.sql().upper() == "DEFAULT"
-            values[name] = "NULL" if is_default else _text(_qualified(value, target) if qualified else value, source)
+            is_default = _is_default(value)
+            values[name] = (
+                target.default(name) if is_default else _text(_qualified(value, target) if qualified else value, source)
+            )
     return values
 
 
@@ -475,7 +502,3 @@ def _text(node: exp.Expr, source: Source) -> str:
 
 def _cast(sql: str, column: Column) -> str:
     return f"CAST({sql} AS {column.type}) AS {quoted(column.name)}"
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

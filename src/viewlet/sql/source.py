@@ -74,6 +74,11 @@ def name_of(identifier: exp.Expr) -> str:
     return str(identifier.name).lower()
 
 
+def quoted(name: str) -> str:
+    """A name as SQL has it, whatever is in it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def is_short_number(text: str, digits: int = 10) -> bool:
     """Whether a text is a whole number of a few digits, without a sign."""
     return text.isascii() and text.isdecimal() and len(text) <= digits

@@ -6,18 +6,25 @@ from dataclasses import dataclass
 
 from viewlet.algebra.query import Query
 from viewlet.streams.definition import PartView
-from viewlet.types import Column, Row, Table, TableKind
+from viewlet.types import Column, Constraint, Row, Table, TableKind
 
 STRATEGIES = ("auto", "recompute", "first-order", "higher-order", "view-tree", "adaptive")
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """`table.kind` tells tables, streams and static tables apart; a `temporary` one is not for directories."""
+    """`table.kind` tells tables, streams and static tables apart; a `temporary` one is not for directories.
+
+    CREATE TABLE AS has a query, which the table takes its rows and types from, and its other names, if there are any.
+    """
 
     table: Table
     if_not_exists: bool = False
     temporary: bool = False
+    constraints: tuple[Constraint, ...] = ()
+    query: str = ""
+    names: tuple[str, ...] = ()
+    with_rows: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,11 @@ _STATEMENTS: dict[type[exp.Expr], Arguments] = {
     exp.TruncateTable: _reads("expressions"),
     exp.Schema: _reads("this", "expressions"),
     exp.ColumnDef: _reads("this", "kind", "constraints"),
-    exp.ColumnConstraint: _reads("this", "kind"),  # `this` is a name of the constraint, which nothing refers to
+    exp.ColumnConstraint: _reads("this", "kind"),
+    exp.DefaultColumnConstraint: _reads("this"),
+    exp.UniqueColumnConstraint: _reads("this", "nulls"),
+    exp.Reference: _reads("this", "options"),
+    exp.ForeignKey: _reads("expressions", "reference"),
     exp.NotNullColumnConstraint: _reads("allow_null"),
     exp.PrimaryKeyColumnConstraint: _reads(),
     exp.CheckColumnConstraint: _reads("this"),
@@ -132,7 +136,7 @@ def _table() -> dict[type[exp.Expr], Arguments]:
     return {cls: names | FLAGS.get(cls, frozenset()) for cls, names in known.items()}
 
 
-_READ_BY_DUCKDB = (exp.Insert, exp.Delete, exp.Update, exp.Merge, exp.TruncateTable)
+_READ_BY_DUCKDB = (exp.Insert, exp.Delete, exp.Update, exp.Merge, exp.TruncateTable, exp.DefaultColumnConstraint)
 """What is inside is text of a query for DuckDB."""
 UNDERSTOOD: Mapping[type[exp.Expr], Arguments] = _table()
 _TITLES: dict[tuple[type[exp.Expr], str], str] = {

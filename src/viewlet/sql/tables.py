@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
+from viewlet.sql.constraints import Constraints
 from viewlet.sql.datatypes import to_column_type
 from viewlet.sql.scope import unknown
 from viewlet.sql.source import Source, name_of, sql_of
-from viewlet.types import Column, Table, TableKind
+from viewlet.types import Column, Constraint, SqlType, Table, TableKind
 
 
-def bind_create_table(node: exp.Create, kind: TableKind, source: Source) -> Table:
+def bind_create_table(
+    node: exp.Create, kind: TableKind, source: Source, catalog: Mapping[str, Table]
+) -> tuple[Table, tuple[Constraint, ...]]:
+    """A table, and what its rows must be like."""
     schema = node.this
     if not isinstance(schema, exp.Schema):
         raise source.unsupported("CREATE TABLE AS", node.this, "declare the columns, then INSERT ... SELECT")
@@ -23,27 +27,26 @@ def bind_create_table(node: exp.Create, kind: TableKind, source: Source) -> Tabl
     name = table_name(schema.this, source)
     columns: list[Column] = []
     keys: list[exp.Expr] = []
-    non_negative: set[str] = set()
+    constraints = Constraints(name, source)
     for part in schema.expressions:
         if isinstance(part, exp.ColumnDef):
-            column = _column(part, source, keys, non_negative)
+            column = _column(part, source, keys, constraints)
             if column.name in [other.name for other in columns]:
                 raise source.error(f"column '{column.name}' is declared twice", part.this)
             columns.append(column)
         else:
-            _table_constraint(part, source, keys, non_negative)
+            _table_constraint(part, source, keys, constraints)
     primary_key = tuple(name_of(key) for key in keys)
     known = {column.name for column in columns}
     for key in keys:
         if name_of(key) not in known:
             raise source.error(unknown("column", name_of(key), known), key)
-    for checked in non_negative - known:
-        raise source.error(unknown("column", checked, known), schema)
     fitted = tuple(
         replace(each, type=each.type.with_nullable(each.type.nullable and each.name not in primary_key))
         for each in columns
     )
-    return Table(name, fitted, kind, primary_key, frozenset(non_negative), known_columns(partition_by, known, source))
+    made = Table(name, fitted, kind, primary_key, frozenset(), known_columns(partition_by, known, source))
+    return replace(made, non_negative=constraints.non_negative(known)), constraints.bound(made, catalog)
 
 
 def partitioning(node: exp.Create) -> tuple[list[exp.Expr], list[exp.Expr]]:
@@ -83,11 +86,12 @@ def table_name(node: exp.Expr, source: Source) -> str:
     return name_of(node.this)
 
 
-def _column(node: exp.ColumnDef, source: Source, keys: list[exp.Expr], non_negative: set[str]) -> Column:
+def _column(node: exp.ColumnDef, source: Source, keys: list[exp.Expr], constraints: Constraints) -> Column:
     name = name_of(node.this)
     if node.args.get("kind") is None:
         raise source.error(f"column '{name}' has no type", node)
     type, length = to_column_type(node.args["kind"], source, node)
+    default: str | None = None
     for constraint in node.args.get("constraints") or []:
         kind = constraint.kind
         if isinstance(kind, exp.NotNullColumnConstraint):
@@ -96,23 +100,34 @@ def _column(node: exp.ColumnDef, source: Source, keys: list[exp.Expr], non_negat
             if keys:
                 raise source.error("a table has one PRIMARY KEY", node)
             keys.append(node.this)
-        elif isinstance(kind, exp.CheckColumnConstraint):
-            non_negative.add(_checked_column(kind.this, source))
-        else:
+        elif isinstance(kind, exp.DefaultColumnConstraint):
+            default = _default(kind.this, type, source)
+        elif not constraints.add(kind, node.this, _name_of(constraint)):
             raise source.unsupported(f"constraint {sql_of(constraint)}", node)
-    return Column(name, type, length)
+    return Column(name, type, length, default)
 
 
-def _table_constraint(node: exp.Expr, source: Source, keys: list[exp.Expr], non_negative: set[str]) -> None:
+def _default(node: exp.Expr, type: SqlType, source: Source) -> str | None:
+    """What DEFAULT says, as SQL of the type of its column."""
+    if node.find(exp.Column, exp.Query):
+        raise source.error("DEFAULT is an expression without columns", node)
+    return None if isinstance(node, exp.Null) else f"CAST({node.sql(dialect='duckdb')} AS {type})"
+
+
+def _name_of(constraint: exp.Expr) -> str | None:
+    """The name that a constraint is given."""
+    return name_of(constraint.this) if isinstance(constraint.this, exp.Identifier) else None
+
+
+def _table_constraint(node: exp.Expr, source: Source, keys: list[exp.Expr], constraints: Constraints) -> None:
+    name: str | None = None
     if isinstance(node, exp.Constraint) and len(node.expressions) == 1:
-        node = node.expressions[0]
+        name, node = _name_of(node), node.expressions[0]
     if isinstance(node, exp.PrimaryKey):
         if keys:
             raise source.error("a table has one PRIMARY KEY", node)
         keys += [_key_column(key, source) for key in node.expressions]
-    elif isinstance(node, exp.CheckColumnConstraint):
-        non_negative.add(_checked_column(node.this, source))
-    else:
+    elif not constraints.add(node, None, name):
         raise source.unsupported(f"constraint {sql_of(node)}", node)
 
 
@@ -120,12 +135,3 @@ def _key_column(key: exp.Expr, source: Source) -> exp.Expr:
     if isinstance(key, exp.Ordered) and key.args.get("desc"):
         raise source.unsupported("DESC in a PRIMARY KEY", key, "a key has no order")
     return key.this if isinstance(key, exp.Ordered | exp.Column) else key
-
-
-def _checked_column(test: exp.Expr, source: Source) -> str:
-    """The column of CHECK (column >= 0), the one check that views can profit from."""
-    while isinstance(test, exp.Paren):
-        test = test.this
-    if isinstance(test, exp.GTE) and isinstance(test.this, exp.Column) and test.expression.sql() == "0":
-        return name_of(test.this.this)
-    raise source.unsupported(f"CHECK ({sql_of(test)})", test, "only CHECK (column >= 0)")

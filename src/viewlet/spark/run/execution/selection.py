@@ -86,6 +86,8 @@ def selection(schema: Any, columns: Sequence[str] | None = None, where: str | No
     shown = range(len(schema)) if columns is None else [_position(schema.names, name) for name in columns]
     if not shown:
         raise DataError("name at least one column, or leave the columns out for all of them")
+    if len(set(shown)) < len(shown):
+        raise DataError(f"a column is named twice in {', '.join(columns or schema.names)}")
     if where is None:
         return Selection(tuple(shown))
     text = where.casefold()

@@ -1,0 +1,85 @@
+"""Defaults of columns, for rows that do not say what is in them.
+
+CREATE TABLE t (k INTEGER, at TIMESTAMP DEFAULT now());  insert("t", [{"k": 1}])   ->   {"k": 1, "at": the time}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from viewlet.changes.values import plain
+from viewlet.duckdb_access import open_duckdb
+from viewlet.errors import DataError
+from viewlet.types import Column, Table
+
+
+def completed(table: Table, data: Any) -> Any:
+    """The rows of a user with the defaults of columns that they do not have; tuples have all columns."""
+    defaults = [column for column in table.columns if column.default is not None]
+    if not defaults:
+        return data
+    if isinstance(data, list | tuple):
+        return _rows(defaults, data)
+    names: Any = getattr(data, "column_names", None) or getattr(data, "columns", ())
+    missing = _missing(defaults, map(str, names))
+    if not missing:
+        return data
+    values = {column.name: default_values(column, len(data)) for column in missing}
+    if type(data).__module__.split(".")[0] == "pandas":
+        return data.assign(**values)
+    import pyarrow as pa
+
+    frame = pa.table(data)
+    for name, cells in values.items():
+        frame = frame.append_column(name, pa.array(cells))
+    return frame
+
+
+def _rows(defaults: Sequence[Column], rows: Sequence[Any]) -> Sequence[Any]:
+    if not any(isinstance(row, Mapping) for row in rows):
+        return rows
+    made = [dict(row) if isinstance(row, Mapping) else row for row in rows]
+    named = [row for row in made if isinstance(row, dict)]
+    spelt = {str(name).casefold(): name for row in named for name in row}
+    for column in defaults:
+        name = spelt.get(column.name.casefold(), column.name)
+        lacking = [row for row in named if name not in row]
+        for row, value in zip(lacking, default_values(column, len(lacking)), strict=True):
+            row[name] = value
+    return made
+
+
+def _missing(defaults: Sequence[Column], names: Iterable[str]) -> list[Column]:
+    folded = {name.casefold() for name in names}
+    return [column for column in defaults if column.name.casefold() not in folded]
+
+
+def default_values(column: Column, count: int) -> list[Any]:
+    """What a default is for so many rows."""
+    assert column.default is not None
+    if not count:
+        return []
+    fixed = _fixed_value(column.default)
+    return [fixed[0]] * count if fixed is not None else _evaluated(column.default, count)
+
+
+@lru_cache(1024)
+def _fixed_value(text: str) -> tuple[Any] | None:
+    """The value of an expression that calls no function but CAST; others may have another value for each row."""
+    words = text.replace("CAST(", "").replace("DECIMAL(", "").replace("VARCHAR(", "")
+    if "(" in words or "current_" in words.lower():
+        return None
+    return (_evaluated(text, 1)[0],)
+
+
+def _evaluated(text: str, count: int) -> list[Any]:
+    connection = open_duckdb()
+    try:
+        found = connection.execute(f"SELECT {text} FROM range({count})").fetchall()
+    except Exception as error:
+        raise DataError(f"DEFAULT {text} has no value: {error}") from error
+    finally:
+        connection.close()
+    return [plain(value) for (value,) in found]
