@@ -97,10 +97,10 @@ def try_order(factors: Sequence[Expr], given: Vars) -> list[Expr] | None:
 
 def _set_aside(factors: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
     """The factors, and those to be placed when no other can be: they may fail, and no rows are found by them."""
-    if not any(_is_dispensable(factor) for factor in factors):
+    if not any(is_dispensable(factor) for factor in factors):
         return list(factors), []
     sought = NONE.union(*(outputs(factor) for factor in factors if not _is_scalar(factor)))
-    late = [factor for factor in factors if _is_dispensable(factor) and not outputs(factor) & sought]
+    late = [factor for factor in factors if is_dispensable(factor) and not outputs(factor) & sought]
     return [factor for factor in factors if not any(factor is each for each in late)], late
 
 
@@ -118,7 +118,7 @@ def may_fail(factor: Expr) -> bool:
             return False
 
 
-def _is_dispensable(factor: Expr) -> bool:
+def is_dispensable(factor: Expr) -> bool:
     """It may fail, and few rows are saved by having it early: the cost of a filter over a subquery is the subquery."""
     if not may_fail(factor):
         return False

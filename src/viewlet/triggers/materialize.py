@@ -40,6 +40,7 @@ from viewlet.algebra.nodes import (
     mul,
     neg,
 )
+from viewlet.algebra.order import is_dispensable
 from viewlet.algebra.scope import NONE, Vars, free_variables, inputs, outputs
 from viewlet.algebra.simplify import simplify_monomials
 from viewlet.algebra.traverse import (
@@ -204,7 +205,11 @@ class Materializer:
             outside = outside + loose
 
     def _assign(self, join: Join) -> _Division:
-        """Conditions, values and assignments go where their inputs are bound: outside, or into a view."""
+        """Conditions, values and assignments go where their inputs are bound: outside, or into a view.
+
+        A value that fails for some rows stays outside of a view that is joined with others: SQL computes it for the
+        rows of the join alone.
+        """
         pending, result, bound = list(join.floating), list(join.outside), join.bound
         while ready := [factor for factor in pending if inputs(factor) <= bound]:
             result += ready
@@ -214,12 +219,13 @@ class Materializer:
         groups = self.grouping(replace(join, bound=bound))
         parts = [[join.stored[i] for i in group] for group in groups]
         shown = [NONE.union(*(outputs(member) for member in part)) for part in parts]
+        is_whole = len(parts) == 1 and not shown[0] & bound and all(map(_is_floating, join.outside))
         progress = True
         while progress:
             waiting: list[Expr] = []
             for factor in pending:
                 home = next((i for i, own in enumerate(shown) if inputs(factor) and inputs(factor) <= own), None)
-                if home is None:
+                if home is None or (not is_whole and is_dispensable(factor)):
                     waiting.append(factor)
                 else:
                     parts[home].append(factor)
