@@ -19,7 +19,7 @@ ALLOWED = {
     "ChangeEvents", "EventChanges", "DeadLetters",  # events that users hand in
     "StateError", "MissingFunctionError",  # errors
     "sql.CreateTable", "sql.CreateView", "sql.AlterView", "sql.Drop", "sql.Explain", "sql.Select",
-    "sql.Modify", "sql.Show", "sql.Transact", "sql.Ignored",  # statements of SQL
+    "sql.Modify", "sql.Show", "sql.Transact", "sql.Prepare", "sql.Execute", "sql.Ignored",  # statements of SQL
     "LocalFiles",  # files that Spark reads itself
     "handle",  # the class of handle that the kind of a view has, whatever it is
     "'isStreaming'",  # a data frame of the user

@@ -22,7 +22,7 @@ from viewlet.types import Column, Row, TableKind
 from viewlet.visible import logger
 
 if TYPE_CHECKING:
-    from viewlet.sql import CreateTable, CreateView, Drop, Explain, Modify, Select, Statement
+    from viewlet.sql import CreateTable, CreateView, Drop, Execute, Explain, Modify, Select, Statement
     from viewlet.sql.parameters import InsertedRow, Parameters
 
 Elsewhere = Callable[[str, Sequence[str], Database, Callable[[Any], Any]], Any]
@@ -41,6 +41,8 @@ class StatementRunner:
         self.elsewhere: Elsewhere | None = None
         """Answers queries over tables and views that should not be read to this process."""
         self._adhoc = AdHoc(external_access)
+        self._prepared: dict[str, str] = {}
+        """The texts of prepared statements."""
         self._arrow: dict[str, tuple[object, Any]] = {}
         """Tables as Arrow, with their versions."""
 
@@ -145,6 +147,10 @@ class StatementRunner:
                 return show(statement, database)
             case sql.Transact(action):
                 return self._transact(action, database)
+            case sql.Prepare(name, prepared):
+                return self._prepare(name, prepared)
+            case sql.Execute():
+                return self._execute(statement, text, database)
             case sql.Ignored(notice):
                 return logger.warning("%s", notice)
             case _:
@@ -185,6 +191,25 @@ class StatementRunner:
         else:
             database.create_table_with(table, rows)
         return int(answer.num_rows)
+
+    def _prepare(self, name: str, text: str) -> None:
+        """Keeps a statement for EXECUTE, or with no text forgets it."""
+        if text:
+            self._prepared[name] = text
+        elif self._prepared.pop(name, None) is None:
+            raise SqlError(f"there is no prepared statement {name!r}" + did_you_mean(name, self._prepared))
+
+    def _execute(self, statement: Execute, text: str, database: Database) -> Any:
+        """Runs a prepared statement; its values may be expressions."""
+        name = statement.name
+        if name not in self._prepared:
+            raise SqlError(f"there is no prepared statement {name!r}" + did_you_mean(name, self._prepared), text)
+        values: list[object] = []
+        if statement.values_sql:
+            answer = self._query(statement.values_sql, database, text)
+            values = [column[0].as_py() for column in answer.columns]
+        given = dict(zip(statement.names, values, strict=True)) if statement.names else values
+        return self.run_with(self._prepared[name], given)
 
     def _transact(self, action: str, database: Database) -> None:
         match action:

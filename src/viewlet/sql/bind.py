@@ -16,7 +16,7 @@ from viewlet.sql.adaptive_views import ADAPTIVE, ADAPTIVE_OPTIONS, AdaptiveOptio
 from viewlet.sql.depth import shallow
 from viewlet.sql.matrix_programs import bind_matrix_program
 from viewlet.sql.modify import MODIFYING, bind_modify
-from viewlet.sql.parser import quiet
+from viewlet.sql.parser import parse_text, quiet
 from viewlet.sql.query import translate_to_query
 from viewlet.sql.ring_views import asks_for_cofactor, bind_ring_view
 from viewlet.sql.scope import unknown
@@ -31,8 +31,10 @@ from viewlet.sql.statements import (
     CreateTable,
     CreateView,
     Drop,
+    Execute,
     Explain,
     Ignored,
+    Prepare,
     Select,
     Show,
     Statement,
@@ -101,6 +103,8 @@ def bind_statement(
         return shown
     if (action := _TRANSACTIONS.get(raw.words)) is not None:
         return Transact(action)
+    if (prepared := _prepared(raw)) is not None:
+        return prepared
     if (ignored := _ignored(raw)) is not None:
         return ignored
     refuse_replacement(raw)
@@ -224,6 +228,46 @@ def _show(raw: RawStatement, catalog: Mapping[str, Table]) -> Show | None:
             return Show("COLUMNS", _known_name(raw, len(raw.words) - 1, "table or view", catalog))
         case _:
             return None
+
+
+def _prepared(raw: RawStatement) -> Prepare | Execute | None:
+    """PREPARE name AS statement, EXECUTE name(values) and DEALLOCATE [PREPARE] name."""
+    match raw.words:
+        case ("PREPARE", _, "AS", _, *_):
+            return Prepare(_written_name(raw, 1), raw.text_from(3))
+        case ("DEALLOCATE", "PREPARE", _):
+            return Prepare(_written_name(raw, 2))
+        case ("DEALLOCATE", _):
+            return Prepare(_written_name(raw, 1))
+        case ("EXECUTE", _):
+            return Execute(_written_name(raw, 1), "")
+        case ("EXECUTE", _, "(", *_, ")"):
+            inside = raw.text[raw.positions[2][1] : raw.positions[-1][0]]
+            call = parse_text(f"SELECT f({inside})")[0]
+            found = None if call is None else call.find(exp.Anonymous)
+            if found is None:
+                raise raw.source.error("EXECUTE name(value, ...) is expected")
+            return _executed(raw, found.expressions)
+        case ("PREPARE" | "EXECUTE" | "DEALLOCATE", *_):
+            raise raw.source.error("PREPARE name AS statement, EXECUTE name(value, ...) or DEALLOCATE name is expected")
+        case _:
+            return None
+
+
+def _executed(raw: RawStatement, arguments: Sequence[exp.Expr]) -> Execute:
+    named = [each for each in arguments if isinstance(each, exp.PropertyEQ | exp.Kwarg)]
+    if named and len(named) < len(arguments):
+        raise raw.source.error("give all parameters by name, or none")
+    values = [each.expression for each in named] or list(arguments)
+    cells = ", ".join(f'{value.sql(dialect="duckdb")} AS "{i}"' for i, value in enumerate(values))
+    return Execute(
+        _written_name(raw, 1), f"SELECT {cells}" if cells else "", tuple(name_of(each.this) for each in named)
+    )
+
+
+def _written_name(raw: RawStatement, at: int) -> str:
+    start, end = raw.positions[at]
+    return unquoted(raw.text[start:end]).lower()
 
 
 _TRANSACTIONS = {

@@ -73,21 +73,25 @@ def split_statements(sql: str) -> Iterator[RawStatement]:
 
 
 def _statement(sql: str, tokens: list[Token]) -> RawStatement:
-    if tokens[0].text.upper() == "EXPLAIN" and len(tokens) == 2:
-        return _explained(sql, tokens)
+    if tokens[0].text.upper() in _IN_ONE_PIECE and len(tokens) == 2:
+        return _cut(sql, tokens)
     start, end = tokens[0].start, tokens[-1].end + 1
     words = tuple(_word(token, sql) for token in tokens)
     positions = tuple((token.start - start, token.end + 1 - start) for token in tokens)
     return RawStatement(Source(sql, start, sql[start:end]), words, positions)
 
 
-def _explained(sql: str, tokens: list[Token]) -> RawStatement:
-    """EXPLAIN and what follows it, which the tokenizer hands over as one piece of text."""
+_IN_ONE_PIECE = ("EXPLAIN", "PREPARE", "EXECUTE")
+"""Words after which the tokenizer hands over the rest of the statement as one piece of text."""
+
+
+def _cut(sql: str, tokens: list[Token]) -> RawStatement:
+    """One of these words and the tokens of what follows it."""
     (head, rest), start = tokens, tokens[0].start
     begin = sql.index(rest.text, head.end + 1)
     end = begin + len(rest.text)
     inner, shift = tokenize(rest.text), begin - start
-    words = ("EXPLAIN", *(_word(token, rest.text) for token in inner))
+    words = (head.text.upper(), *(_word(token, rest.text) for token in inner))
     positions = tuple((token.start + shift, token.end + 1 + shift) for token in inner)
     return RawStatement(Source(sql, start, sql[start:end]), words, ((0, head.end + 1 - start), *positions))
 

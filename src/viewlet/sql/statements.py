@@ -152,6 +152,23 @@ class Transact:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepare:
+    """PREPARE name AS statement, whose parameters EXECUTE gives values; without a text, DEALLOCATE name."""
+
+    name: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Execute:
+    """EXECUTE name(value, ...) or name(parameter := value, ...): the query of the values, and the names."""
+
+    name: str
+    values_sql: str
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Ignored:
     """A statement that is accepted and does nothing; the notice says why."""
 
@@ -166,4 +183,17 @@ class Show:
     name: str = ""
 
 
-Statement = CreateTable | CreateView | AlterView | Drop | Explain | Select | Modify | Show | Transact | Ignored
+Statement = (
+    CreateTable
+    | CreateView
+    | AlterView
+    | Drop
+    | Explain
+    | Select
+    | Modify
+    | Show
+    | Transact
+    | Prepare
+    | Execute
+    | Ignored
+)
