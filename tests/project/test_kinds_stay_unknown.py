@@ -18,7 +18,7 @@ ALLOWED = {
     "str", "int", "float", "bool", "Mapping", "os.PathLike",  # what users hand in
     "ChangeEvents", "EventChanges", "DeadLetters",  # events that users hand in
     "StateError", "MissingFunctionError",  # errors
-    "sql.CreateTable", "sql.CreateView", "sql.AlterView", "sql.Drop", "sql.Explain", "sql.Select",
+    "sql.CreateTable", "sql.CreateView", "sql.AlterTable", "sql.AlterView", "sql.Drop", "sql.Explain", "sql.Select",
     "sql.Modify", "sql.Show", "sql.Transact", "sql.Prepare", "sql.Execute", "sql.Ignored",  # statements of SQL
     "LocalFiles",  # files that Spark reads itself
     "handle",  # the class of handle that the kind of a view has, whatever it is

@@ -25,7 +25,16 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Change, Changes, RowChange, rows_to_arrow, sorted_rows
 from viewlet.changes.defaults import completed
-from viewlet.connection.journal import DROP, TABLE, VIEW, InMemory, Journal, declaration_record, view_to_json
+from viewlet.connection.journal import (
+    DROP,
+    TABLE,
+    VIEW,
+    InMemory,
+    Journal,
+    declaration_record,
+    view_to_json,
+)
+from viewlet.connection.redeclare import replace_view
 from viewlet.connection.transaction import Transaction
 from viewlet.engine.catalogue_json import Json, table_to_json
 from viewlet.engine.declaration import Declaration
@@ -180,6 +189,13 @@ class Database:
         self._commit(work, replace(self.committed, version=self.version + 1), finish, self.host.rollback)
         self._settle_declaration()
 
+    def commit_with(
+        self, work: Callable[[], None], after: CommittedState, finish: Callable[[], None], take_back: Callable[[], None]
+    ) -> None:
+        """A declaration with more to finish or to take back than the host does."""
+        self._commit(work, after, finish, take_back)
+        self._settle_declaration()
+
     def _settle_declaration(self) -> None:
         if self._pending is None:
             self._afterwards("a snapshot", self.journal.settled)
@@ -266,7 +282,7 @@ class Database:
 
         def work() -> None:
             started.extend(self.host.start(self.host.choose(declared), None) for declared in constraints)
-            self.journal.declare(TABLE, table_to_json(table), self._records(started))
+            self.journal.declare(TABLE, table_to_json(table), self.records(started))
 
         def finish() -> None:
             for made in started:
@@ -280,17 +296,27 @@ class Database:
         after = replace(self.committed, epoch=self.epoch + 1, version=self.version + 1)
 
         def work() -> None:
-            made = self.tables[table.name]
-            self.host.expect({table.name: rows_in(rows)})
-            change = self.change_of(made, rows, 1, encoded=False)
-            made.check(change, tuple)
-            self.host.begin()
-            for _ in self.host.run(after.epoch, {table.name: change}, ()):
-                pass
-            batch = self.host.record(after.epoch, {table.name: change}, None)
+            batch = self.make_filled_table(table, rows, after.epoch)
             self.journal.declare(TABLE, table_to_json(table), (batch,), after.epoch)
 
         self._make_table(table, (), after, work, lambda: None)
+
+    def make_filled_table(self, table: Table, rows: object, epoch: int) -> Record:
+        """A table with its first rows, which are a batch; returns the record of that."""
+        self._put_table(table)
+        made = self.tables[table.name]
+        self.host.expect({table.name: rows_in(rows)})
+        change = self.change_of(made, rows, 1, encoded=False)
+        made.check(change, tuple)
+        self.host.begin()
+        for _ in self.host.run(epoch, {table.name: change}, ()):
+            pass
+        return self.host.record(epoch, {table.name: change}, None)
+
+    def alter_again(self, name: str, table: Table) -> None:
+        """Repeats ALTER TABLE from a log, where the rows and what reads them follow."""
+        self.drop([name, *(view.name for view in self.catalogue.reach((name,)).views)])
+        self.create_table(table)
 
     def _make_table(
         self,
@@ -303,7 +329,7 @@ class Database:
         """Makes a table and does what belongs to it, as one step; `others` are names that this takes."""
         for name in (table.name, *others):
             self.catalogue.check_free(name)
-            self._clear_log(name)
+            self.clear_log(name)
         self.host.check_table(table)
 
         def all_work() -> None:
@@ -318,25 +344,31 @@ class Database:
             self.host.rollback()
             self._forget_table(table.name)
 
-        self._commit(all_work, after, all_finished, take_back)
-        self._settle_declaration()
+        self.commit_with(all_work, after, all_finished, take_back)
 
     def create_view(self, *views: Declaration, engine: str | None = None) -> None:
         """Compiles a view and fills it from the rows already there, on the connection's engine or another.
 
         Several views that read each other are declared together.
         """
+        (first, *others) = views
+        if first.replaces and not others and first.name in self.views and self.host.redeclares:
+            replace_view(self, first, engine)
+        else:
+            self._declare_views(views, engine)
+
+    def _declare_views(self, views: Sequence[Declaration], engine: str | None) -> None:
         for declared in views:
             self.catalogue.check_name(declared)
             reads_parts = kind_of(declared).reads_parts
             for source in sorted(self.host.tables_under(declared)):
                 self.catalogue.check_source(source, declared.name, reads_parts)
-            self._clear_log(declared.name)
+            self.clear_log(declared.name)
         started: list[Start] = []
 
         def work() -> None:
             started.extend(self.host.start(self.host.choose(declared), engine) for declared in views)
-            self.journal.declare(VIEW, self._facts(started[0]), self._records(started, but_first=True))
+            self.journal.declare(VIEW, self.facts(started[0]), self.records(started, but_first=True))
 
         def finish() -> None:
             self.host.commit()
@@ -345,13 +377,13 @@ class Database:
 
         self._commit_declaration(work, finish)
 
-    def _facts(self, made: Start) -> Json:
+    def facts(self, made: Start) -> Json:
         """What is noted of a view that was started."""
         return {**view_to_json(made.view.declared, self.catalogue), **self.host.facts(made.view)}
 
-    def _records(self, started: Sequence[Start], but_first: bool = False) -> tuple[Record, ...]:
+    def records(self, started: Sequence[Start], but_first: bool = False) -> tuple[Record, ...]:
         """What is noted of views besides the declaration that they are part of, which may be that of the first."""
-        views = [declaration_record(VIEW, self._facts(made), self.epoch) for made in started[int(but_first) :]]
+        views = [declaration_record(VIEW, self.facts(made), self.epoch) for made in started[int(but_first) :]]
         return (*(record for made in started for record in made.records), *views)
 
     def partition_view(self, name: str, columns: tuple[str, ...]) -> None:
@@ -419,7 +451,7 @@ class Database:
             self.host.forget_view(self.views[name])
             self.catalogue.drop_view(name)
 
-    def _clear_log(self, name: str) -> None:
+    def clear_log(self, name: str) -> None:
         """Before something gets a name that the log knows for something else: a snapshot takes the place of the log."""
         if self.host.is_in_log(name):
             self.checkpoint()
@@ -523,7 +555,7 @@ class Database:
             for view, changes in self.host.run(after.epoch, changed, reached.views):
                 view.check(changes)
                 if view.followers or (changes and view.subscribers):
-                    news.extend(_announcements(view, changes, after.epoch))
+                    news.extend(self.announcements(view, changes, after.epoch))
             self.journal.batch(after.epoch, changed, mark)
 
         finish = partial(self._finish, reached.maintainers, tables, iter(news))
@@ -531,6 +563,20 @@ class Database:
         if self._pending is None:
             self._afterwards("a snapshot", self.journal.settled)
             self._afterwards("moving a view to a better engine", partial(self.host.settle, reached.maintainers))
+
+    @staticmethod
+    def announcements(view: MaintainedView, changes: Changes, epoch: int) -> list[Announcement]:
+        """What a batch tells the subscribers of a view: its rows, or a change in the form of its engine."""
+        told: list[tuple[dict[object, Callback], object]] = []
+        if changes and view.subscribers:
+            told.append((view.subscribers, rows_to_arrow(view.columns, sorted_rows(changes), with_multiplicity=True)))
+        if view.followers and (own := view.engine.own_change()) is not None:
+            told.append((view.followers, own))
+        return [
+            Announcement(view.name, epoch, token, partial(callback, epoch, change))
+            for callbacks, change in told
+            for token, callback in callbacks.items()
+        ]
 
     def _note(self, mark: BatchMark | None) -> None:
         """A batch that changes nothing has been committed too."""
@@ -559,17 +605,3 @@ class Database:
 def _log_after_commit(epoch: int, what: str) -> None:
     """The exception that is being handled is no refusal."""
     logger.warning("epoch %d is committed; %s failed", epoch, what, exc_info=True)
-
-
-def _announcements(view: MaintainedView, changes: Changes, epoch: int) -> list[Announcement]:
-    """What a batch tells the subscribers of a view: its rows, or a change in the form of its engine."""
-    told: list[tuple[dict[object, Callback], object]] = []
-    if changes and view.subscribers:
-        told.append((view.subscribers, rows_to_arrow(view.columns, sorted_rows(changes), with_multiplicity=True)))
-    if view.followers and (own := view.engine.own_change()) is not None:
-        told.append((view.followers, own))
-    return [
-        Announcement(view.name, epoch, token, partial(callback, epoch, change))
-        for callbacks, change in told
-        for token, callback in callbacks.items()
-    ]

@@ -1,6 +1,7 @@
 """The journal of a database: what makes its declarations and batches outlive the process.
 
-    record ::= TABLE schema | VIEW statement, facts | DROP name     a declaration, as JSON
+    record ::= TABLE schema | VIEW statement, facts | DROP names    a declaration, as JSON
+             | ALTER name, schema                                   its rows follow as a batch
              | a batch, or what else its host repeats               (`Host.record`, `Host.replay`)
 
 A call that raises stops what was about to happen: a batch is rolled back, a declaration is not made. A directory is
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from viewlet.connection.database import Database
     from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 
-TABLE, VIEW, DROP = 2, 3, 4
+TABLE, VIEW, DROP, ALTER = 2, 3, 4, 5
 
 
 class Journal(Protocol):
@@ -201,10 +202,12 @@ class LogJournal:
     def _replay(self, record: Record) -> None:
         """Repeats what a record says. Declarations are those of both hosts, other records the host's own."""
         database = self._database
-        if record.kind in (TABLE, VIEW, DROP):
+        if record.kind in (TABLE, VIEW, DROP, ALTER):
             known = json.loads(bytes(record.payload))
             if record.kind == TABLE:
                 database.create_table(table_of_json(known))
+            elif record.kind == ALTER:
+                database.alter_again(known["old"], table_of_json(known["table"]))
             elif record.kind == VIEW:
                 self._resume(known, None)
             else:

@@ -92,13 +92,18 @@ class Session:
                 database.hold(changes)
                 return database.epoch
             database.apply(changes, mark)
-            epoch = database.epoch
+            self.tell()
+            return database.epoch
+
+    def tell(self) -> None:
+        """Tells the subscribers what is committed."""
+        with self.lock:
+            database = self.database()
             if database.outbox:
                 try:
                     self._deliver(database)
                 except Exception:  # what is left is delivered with the next batch
-                    logger.exception("epoch %d is committed; telling subscribers of it failed", epoch)
-            return epoch
+                    logger.exception("epoch %d is committed; telling subscribers of it failed", database.epoch)
 
     def end(self) -> int:
         """Applies what an open transaction has changed, as one batch; if that is refused, nothing is left of it."""

@@ -11,6 +11,7 @@ from viewlet.changes import did_you_mean, rows_to_arrow
 from viewlet.connection.catalogue_queries import show
 from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_query, explain_view
+from viewlet.connection.redeclare import replace_table
 from viewlet.connection.session import Session
 from viewlet.engine.declaration import constraint_declaration, declaration
 from viewlet.engine.kinds import kind_defined_by
@@ -22,7 +23,7 @@ from viewlet.types import Column, Row, TableKind
 from viewlet.visible import logger
 
 if TYPE_CHECKING:
-    from viewlet.sql import CreateTable, CreateView, Drop, Execute, Explain, Modify, Select, Statement
+    from viewlet.sql import AlterTable, CreateTable, CreateView, Drop, Execute, Explain, Modify, Select, Statement
     from viewlet.sql.parameters import InsertedRow, Parameters
 
 Elsewhere = Callable[[str, Sequence[str], Database, Callable[[Any], Any]], Any]
@@ -130,7 +131,10 @@ class StatementRunner:
             case sql.CreateTable():
                 return self._create_table_as(statement, text, database)
             case sql.CreateView():
-                return _create_view(statement, text, database)
+                _create_view(statement, text, database)
+                return self._session.tell()
+            case sql.AlterTable():
+                return self._alter_table(statement, text, database)
             case sql.AlterView():
                 database.check_no_transaction("ALTER VIEW")
                 return database.partition_view(statement.name, statement.partition_by)
@@ -191,6 +195,23 @@ class StatementRunner:
         else:
             database.create_table_with(table, rows)
         return int(answer.num_rows)
+
+    def _alter_table(self, statement: AlterTable, text: str, database: Database) -> None:
+        """Puts another table, with its rows, in the place of one; its views and constraints are declared again."""
+        database.check_no_transaction("ALTER TABLE")
+        catalogue, table = database.catalogue, statement.table
+        if statement.dropped:
+            names = [view.name for view in database.constraints_of(statement.name)]
+            if statement.dropped not in names:
+                hint = did_you_mean(statement.dropped, names)
+                raise SchemaError(f"{statement.name!r} has no constraint {statement.dropped!r}{hint}")
+            database.drop([statement.dropped])
+            return
+        rows = self._query(statement.rows_sql, database, text)
+        known = {**catalogue.schemas(), table.name: table}
+        constraints = [constraint_declaration(each, known, catalogue.aggregates) for each in statement.constraints]
+        replace_table(database, statement.name, table, rows, constraints)
+        self._session.tell()
 
     def _prepare(self, name: str, text: str) -> None:
         """Keeps a statement for EXECUTE, or with no text forgets it."""

@@ -179,6 +179,14 @@ class MaintainedView:
         self._follow()
         self.subscribers[token] = callback
 
+    def follow_on(self, before: MaintainedView) -> None:
+        """Takes the subscribers of a view whose place this one has."""
+        self.subscribers, self.followers = before.subscribers, before.followers
+        if self.subscribers:
+            self._follow()
+        if self.followers:
+            self.engine.follow()
+
     def follow(self, token: object, callback: Callback) -> None:
         """Adds a subscriber to changes in the form of the engine, which need not be rows."""
         engine = self.engine

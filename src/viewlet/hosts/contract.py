@@ -51,6 +51,10 @@ class Host(Protocol):
     def catalogue(self) -> Catalogue: ...
 
     @property
+    def redeclares(self) -> bool:
+        """Tables and views can be replaced under what reads them."""
+
+    @property
     def may_lose_views(self) -> bool:
         """A directory can be opened without the views that miss a function."""
 
@@ -61,6 +65,9 @@ class Host(Protocol):
 
     def make_table(self, schema: Table, saved: SnapshotReader | None = None) -> BaseTable:
         """A table, empty or with the rows that a snapshot has of it."""
+
+    def set_aside(self, table: BaseTable) -> Callable[[], None]:
+        """Lets another table have the place of one; returns what gives it back."""
 
     def forget_table(self, table: BaseTable) -> None:
         """A table is gone; may be called again."""

@@ -7,9 +7,10 @@ it, and becomes visible.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Change, Changes, RowChange
@@ -76,6 +77,10 @@ class LocalHost:
         self.engines = EngineChooser(self.engine, self.measure, self.sources, self.log)
 
     @property
+    def redeclares(self) -> bool:
+        return True
+
+    @property
     def may_lose_views(self) -> bool:
         return True
 
@@ -122,6 +127,10 @@ class LocalHost:
         self.stores[schema.name] = TableStore(schema, self.log, lambda: self.dictionary)
         rows = StreamRows(schema, self.warehouse)
         return BaseTable(schema, rows, late=rows.late, archived=rows.archived, with_parts=rows.with_parts)
+
+    def set_aside(self, table: BaseTable) -> Callable[[], None]:
+        name, store = table.schema.name, self.stores.pop(table.schema.name)
+        return partial(self.stores.__setitem__, name, store)
 
     def forget_table(self, table: BaseTable) -> None:
         self.stores.pop(table.schema.name, None)

@@ -114,6 +114,10 @@ class SparkHost:
         self.cluster.relocate = self._relocated
 
     @property
+    def redeclares(self) -> bool:
+        return False  # what reads a table is spread over the partitions
+
+    @property
     def may_lose_views(self) -> bool:
         return False  # their state is in the partitions, which every snapshot writes again
 
@@ -134,6 +138,9 @@ class SparkHost:
             if saved is not None:
                 self.cluster.restore(unit_name(schema.name), saved)
         return BaseTable(schema, ClusterTable(schema, self.cluster))
+
+    def set_aside(self, table: BaseTable) -> Callable[[], None]:
+        raise UnsupportedError("another table in the place of one on Spark")
 
     def forget_table(self, table: BaseTable) -> None:
         self.cluster.drop(table.schema.name)

@@ -15,6 +15,7 @@ from viewlet.sql.constraints import constraint_statement
 from viewlet.sql.split import RawStatement, split_statements
 from viewlet.sql.statements import (
     STRATEGIES,
+    AlterTable,
     AlterView,
     CreateTable,
     CreateView,
@@ -34,6 +35,7 @@ from viewlet.types import Table
 
 __all__ = [
     "STRATEGIES",
+    "AlterTable",
     "AlterView",
     "CreateTable",
     "CreateView",

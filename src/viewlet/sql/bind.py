@@ -13,6 +13,7 @@ from viewlet.algebra.aggregate_query import AggregateQuery
 from viewlet.algebra.layered_query import LayeredQuery
 from viewlet.algebra.query import Query
 from viewlet.sql.adaptive_views import ADAPTIVE, ADAPTIVE_OPTIONS, AdaptiveOptions, bind_adaptive
+from viewlet.sql.alter import bind_alter_table
 from viewlet.sql.depth import shallow
 from viewlet.sql.matrix_programs import bind_matrix_program
 from viewlet.sql.modify import MODIFYING, bind_modify
@@ -99,6 +100,9 @@ def bind_statement(
         return _explain(raw, names)
     if raw.words[0] == "ALTER" and "VIEW" in raw.words[1:3]:
         return _alter_view(raw, catalog)
+    if raw.words[:2] == ("ALTER", "TABLE"):
+        with quiet():
+            return bind_alter_table(raw, catalog) or Ignored("ALTER TABLE has nothing to do")
     if (shown := _show(raw, catalog)) is not None:
         return shown
     if (action := _TRANSACTIONS.get(raw.words)) is not None:

@@ -28,6 +28,20 @@ class CreateTable:
 
 
 @dataclass(frozen=True, slots=True)
+class AlterTable:
+    """A table that takes the place of another one, with rows that a query makes of those that are there.
+
+    `constraints` are new; the one that is `dropped` goes.
+    """
+
+    name: str
+    table: Table
+    rows_sql: str
+    constraints: tuple[Constraint, ...] = ()
+    dropped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CreateView:
     """A view to maintain; `select_sql` is its query as written, `sources` the tables and views it reads.
 
@@ -186,6 +200,7 @@ class Show:
 Statement = (
     CreateTable
     | CreateView
+    | AlterTable
     | AlterView
     | Drop
     | Explain

@@ -30,7 +30,7 @@ def bind_create_table(
     constraints = Constraints(name, source)
     for part in schema.expressions:
         if isinstance(part, exp.ColumnDef):
-            column = _column(part, source, keys, constraints)
+            column = column_of(part, source, keys, constraints)
             if column.name in [other.name for other in columns]:
                 raise source.error(f"column '{column.name}' is declared twice", part.this)
             columns.append(column)
@@ -86,7 +86,7 @@ def table_name(node: exp.Expr, source: Source) -> str:
     return name_of(node.this)
 
 
-def _column(node: exp.ColumnDef, source: Source, keys: list[exp.Expr], constraints: Constraints) -> Column:
+def column_of(node: exp.ColumnDef, source: Source, keys: list[exp.Expr], constraints: Constraints) -> Column:
     name = name_of(node.this)
     if node.args.get("kind") is None:
         raise source.error(f"column '{name}' has no type", node)
@@ -101,13 +101,13 @@ def _column(node: exp.ColumnDef, source: Source, keys: list[exp.Expr], constrain
                 raise source.error("a table has one PRIMARY KEY", node)
             keys.append(node.this)
         elif isinstance(kind, exp.DefaultColumnConstraint):
-            default = _default(kind.this, type, source)
+            default = default_of(kind.this, type, source)
         elif not constraints.add(kind, node.this, _name_of(constraint)):
             raise source.unsupported(f"constraint {sql_of(constraint)}", node)
     return Column(name, type, length, default)
 
 
-def _default(node: exp.Expr, type: SqlType, source: Source) -> str | None:
+def default_of(node: exp.Expr, type: SqlType, source: Source) -> str | None:
     """What DEFAULT says, as SQL of the type of its column."""
     if node.find(exp.Column, exp.Query):
         raise source.error("DEFAULT is an expression without columns", node)
