@@ -352,7 +352,7 @@ class Database:
         Several views that read each other are declared together.
         """
         (first, *others) = views
-        if first.replaces and not others and first.name in self.views and self.host.redeclares:
+        if first.replaces and not others and first.name in self.views and self.host.set_aside is not None:
             replace_view(self, first, engine)
         else:
             self._declare_views(views, engine)

@@ -30,7 +30,8 @@ def replace_table(
     database: Database, name: str, table: Table, rows: object, constraints: Sequence[Declaration]
 ) -> None:
     """Puts a table with new rows, which are a batch, in the place of one; `constraints` are further ones."""
-    if not database.host.redeclares:
+    set_aside = database.host.set_aside
+    if set_aside is None:
         raise UnsupportedError("ALTER TABLE on Spark", "CREATE TABLE ... AS makes another table of its rows")
     old, exchange = database.tables[name], _Exchange(database, name)
     for each in {table.name, *(declared.name for declared in constraints)} - {name}:
@@ -41,7 +42,7 @@ def replace_table(
     put_back: list[Callable[[], None]] = []
 
     def work() -> None:
-        put_back.append(database.host.set_aside(old))
+        put_back.append(set_aside(old))
         database.tables.pop(name)
         exchange.begin()
         batch = database.make_filled_table(table, rows, after.epoch)

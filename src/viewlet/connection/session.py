@@ -92,18 +92,23 @@ class Session:
                 database.hold(changes)
                 return database.epoch
             database.apply(changes, mark)
-            self.tell()
-            return database.epoch
+            epoch = database.epoch
+            self._tell(database)
+            return epoch
 
     def tell(self) -> None:
-        """Tells the subscribers what is committed."""
+        """Tells the subscribers what a declaration has changed."""
         with self.lock:
-            database = self.database()
-            if database.outbox:
-                try:
-                    self._deliver(database)
-                except Exception:  # what is left is delivered with the next batch
-                    logger.exception("epoch %d is committed; telling subscribers of it failed", database.epoch)
+            if self._database is not None:
+                self._tell(self._database)
+
+    def _tell(self, database: Database) -> None:
+        if database.outbox:
+            epoch = database.epoch
+            try:
+                self._deliver(database)
+            except Exception:  # what is left is delivered with the next batch
+                logger.exception("epoch %d is committed; telling subscribers of it failed", epoch)
 
     def end(self) -> int:
         """Applies what an open transaction has changed, as one batch; if that is refused, nothing is left of it."""

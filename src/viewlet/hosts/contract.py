@@ -51,10 +51,6 @@ class Host(Protocol):
     def catalogue(self) -> Catalogue: ...
 
     @property
-    def redeclares(self) -> bool:
-        """Tables and views can be replaced under what reads them."""
-
-    @property
     def may_lose_views(self) -> bool:
         """A directory can be opened without the views that miss a function."""
 
@@ -66,8 +62,12 @@ class Host(Protocol):
     def make_table(self, schema: Table, saved: SnapshotReader | None = None) -> BaseTable:
         """A table, empty or with the rows that a snapshot has of it."""
 
-    def set_aside(self, table: BaseTable) -> Callable[[], None]:
-        """Lets another table have the place of one; returns what gives it back."""
+    @property
+    def set_aside(self) -> Callable[[BaseTable], Callable[[], None]] | None:
+        """Lets another table have the place of one, and returns what gives it back.
+
+        None where tables and views are not replaced under what reads them.
+        """
 
     def forget_table(self, table: BaseTable) -> None:
         """A table is gone; may be called again."""

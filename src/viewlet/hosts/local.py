@@ -77,10 +77,6 @@ class LocalHost:
         self.engines = EngineChooser(self.engine, self.measure, self.sources, self.log)
 
     @property
-    def redeclares(self) -> bool:
-        return True
-
-    @property
     def may_lose_views(self) -> bool:
         return True
 
@@ -128,9 +124,13 @@ class LocalHost:
         rows = StreamRows(schema, self.warehouse)
         return BaseTable(schema, rows, late=rows.late, archived=rows.archived, with_parts=rows.with_parts)
 
-    def set_aside(self, table: BaseTable) -> Callable[[], None]:
-        name, store = table.schema.name, self.stores.pop(table.schema.name)
-        return partial(self.stores.__setitem__, name, store)
+    @property
+    def set_aside(self) -> Callable[[BaseTable], Callable[[], None]]:
+        return self._set_aside
+
+    def _set_aside(self, table: BaseTable) -> Callable[[], None]:
+        name = table.schema.name
+        return partial(self.stores.__setitem__, name, self.stores.pop(name))
 
     def forget_table(self, table: BaseTable) -> None:
         self.stores.pop(table.schema.name, None)

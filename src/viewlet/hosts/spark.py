@@ -114,10 +114,6 @@ class SparkHost:
         self.cluster.relocate = self._relocated
 
     @property
-    def redeclares(self) -> bool:
-        return False  # what reads a table is spread over the partitions
-
-    @property
     def may_lose_views(self) -> bool:
         return False  # their state is in the partitions, which every snapshot writes again
 
@@ -139,8 +135,9 @@ class SparkHost:
                 self.cluster.restore(unit_name(schema.name), saved)
         return BaseTable(schema, ClusterTable(schema, self.cluster))
 
-    def set_aside(self, table: BaseTable) -> Callable[[], None]:
-        raise UnsupportedError("another table in the place of one on Spark")
+    @property
+    def set_aside(self) -> None:
+        return None  # what reads a table is spread over the partitions
 
     def forget_table(self, table: BaseTable) -> None:
         self.cluster.drop(table.schema.name)
