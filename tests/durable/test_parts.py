@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import viewlet
 from tests.durable import damages, kills
 from tests.durable.scripts import abandon
 from tests.durable.test_damage import assert_refused, contents, one
+from tests.streams.model import at
 from tests.streams.test_durable import BATCHES, declare
 from tests.streams.test_durable import contents as rows_of
 
@@ -162,3 +165,46 @@ def test_random_kills(tmp_path: Path) -> None:
     assert not wrong
     assert counts["kills"] == 6
     assert counts["batches"] > 6
+
+
+DAMAGES = {
+    "a table is dropped": ("DROP TABLE {table}", "is missing"),
+    "a table is truncated": ("DELETE FROM {table}", " 0 rows instead of"),
+    "a row is deleted": ("DELETE FROM {table} WHERE rowid = 0", "rows instead of"),
+    "a row is doubled": ("INSERT INTO {table} SELECT * FROM {table} LIMIT 1", "rows instead of"),
+    "a table is renamed": ('ALTER TABLE {table} RENAME TO "another"', "is missing"),
+    "a table is added": ("CREATE TABLE strange AS SELECT 1 AS x", "'strange' belongs to no part"),
+    "its entry is removed": (
+        """DELETE FROM "viewlet catalogue" WHERE key IN
+        (SELECT key FROM "viewlet catalogue" WHERE contains(value, {text}))""",
+        "belongs to no part",
+    ),
+}
+
+
+DAMAGED = [(of, damage) for of in ("m[", "v[", "rolled") for damage in DAMAGES]
+DAMAGED.remove(("rolled", "a row is doubled"))  # it may have rows of parts that are no longer kept
+
+
+@pytest.mark.parametrize(("of", "damage"), DAMAGED)
+def test_parts_that_are_not_as_their_catalogue_says_are_refused(tmp_path: Path, of: str, damage: str) -> None:
+    """What is missing within the file of parts is refused when it is opened, instead of being missed in answers."""
+    roll_up = "ROLLUP INTERVAL '3' MINUTES AFTER INTERVAL '3' MINUTES" if of == "rolled" else ""
+    with viewlet.connect(tmp_path / "db") as db:
+        db.execute(f"CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts {roll_up}")
+        db.execute("CREATE VIEW v AS SELECT g, SUM(x) AS x FROM m [WINDOW 9 MINUTES] GROUP BY g")
+        for minute in range(12):
+            db.insert("m", [(at(60 * minute), "a", minute), (at(60 * minute + 1), "b", minute)])
+        db.insert("m", [(at(60 * 7), "a", 5)])
+        before = Counter(db.view("v").rows())
+    with viewlet.connect(tmp_path / "db") as db:
+        assert Counter(db.view("v").rows()) == before
+    statement, message = DAMAGES[damage]
+    with duckdb.connect(str(tmp_path / "db" / "streams" / "parts.duckdb")) as parts:
+        rows = parts.execute('SELECT key, value FROM "viewlet catalogue" ORDER BY rowid').fetchall()
+        entries = [json.loads(value) for key, value in dict(rows).items() if value is not None and '"part"' in key]
+        segments = [segment for entry in entries for segment in entry["segments"] if entry["rows"]]
+        table = next(name for name, is_rolled in segments if (is_rolled if of == "rolled" else name.startswith(of)))
+        parts.execute(statement.format(table=f'"{table}"', text=f"'{table}'"))
+    with pytest.raises(viewlet.StateError, match=message):
+        viewlet.connect(tmp_path / "db")

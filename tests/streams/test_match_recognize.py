@@ -6,6 +6,8 @@ The published results are those of the documentation of Apache Flink and of the 
 from __future__ import annotations
 
 import os
+import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,10 @@ from typing import Any
 import pytest
 
 import viewlet
-from tests.streams.model import at
-from tests.streams.row_matcher import play
+from tests.streams.model import at, random_batches, signed
+from tests.streams.row_matcher import in_time, of_many_groups, play, random_query
 from viewlet.errors import DataError, SqlError, UnsupportedError
+from viewlet.streams import DuckDBHost
 
 STREAMS = int(os.environ.get("VIEWLET_STREAMS", "2"))
 T = "CREATE STREAM t (ts TIMESTAMP, id BIGINT, value BIGINT) PARTITION LENGTH 60 BY ts"
@@ -207,6 +210,45 @@ def test_forgotten_groups_change_no_match(seed: int) -> None:
     assert play(2000 + seed, 4, batches=40, every=20, is_bounded=True) > 0
 
 
+SOURCES = {
+    "copy": "INITIALIZE w[i] AS SELECT ts, g, x FROM m[i] UPDATE w[j] AS SELECT ts, g, x FROM m[j]",
+    "earlier": "INITIALIZE w[i] AS SELECT ts, g, x FROM m[i] UPDATE w[j] AS SELECT ts, g, x FROM m[j-1]",
+    "window": "SELECT g, SUM(x) AS x FROM m [WINDOW 3 MINUTES] GROUP BY g",
+    "hours": "SELECT g, MAX(x) AS x FROM TUMBLE(m, INTERVAL '3' MINUTES) GROUP BY g, window_start",
+    "sessions": """SELECT g, window_start, SUM(x) AS x FROM SESSION(m PARTITION BY g, INTERVAL '100' SECONDS)
+        GROUP BY g, window_start""",
+    "matches": """SELECT g, x FROM m MATCH_RECOGNIZE (PARTITION BY g ORDER BY ts MEASURES LAST(x) AS x
+        PATTERN (a+) WITHIN INTERVAL '2' MINUTES DEFINE a AS x > 0)""",
+}
+"""Views over m whose parts change at the late row, after it, and before it."""
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("seed", range(STREAMS // 2))
+def test_groups_of_a_view_are_forgotten_and_change_no_match(source: str, seed: int) -> None:
+    """With LATENESS, a search forgets what no change of its view can reach; without, it keeps everything."""
+    chance = random.Random(seed)
+    asked = [random_query(chance) for _ in range(2)]
+    found = []
+    for bound in ("LATENESS INTERVAL '5' MINUTE", ""):
+        with viewlet.connect() as db:
+            db.execute(f"{M} {bound}")
+            db.execute(f"CREATE VIEW w AS {SOURCES[source]}")
+            for number, query in enumerate(asked):
+                sql = query.sql(f"v{number}").replace("FROM m ", "FROM w ")
+                db.execute(sql.replace("ORDER BY ts", "ORDER BY part_timestamp"))
+            db.execute("""CREATE VIEW v2 AS SELECT g, n FROM w MATCH_RECOGNIZE (PARTITION BY g ORDER BY part_timestamp
+                MEASURES COUNT(*) AS n PATTERN (a b?) WITHIN INTERVAL '2' MINUTES DEFINE a AS x > 0)""")
+            rows = []
+            for number, batch in enumerate(in_time(random_batches(seed, of_many_groups, batches=24, minutes=4), 5)):
+                db.apply({"m": signed(batch, ("ts", "g", "x"))})
+                if number % 8 == 7:
+                    rows.append([Counter(db.view(f"v{at_view}").rows()) for at_view in range(3)])
+            found.append(rows)
+    assert found[0] == found[1]
+    assert all(rows[2] for rows in found[0])
+
+
 V = """SELECT g, low, n FROM m MATCH_RECOGNIZE (PARTITION BY g ORDER BY ts MEASURES MIN(x) AS low, COUNT(*) AS n
     PATTERN (a down+ up+) DEFINE down AS x < PREV(x), up AS x > PREV(x))"""
 M = "CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts"
@@ -282,7 +324,7 @@ def test_parts_that_a_match_needs_are_kept() -> None:
     ("pattern", "clauses"), [("a b", "WITHIN INTERVAL '2' MINUTES"), ("a", ""), ("a b+", "WITHIN INTERVAL '1' MINUTE")]
 )
 def test_groups_that_no_row_can_continue_are_forgotten(pattern: str, clauses: str) -> None:
-    host = viewlet.streams.DuckDBHost()
+    host = DuckDBHost()
     db = viewlet.connect(streams=host)
     db.execute(M + " LATENESS INTERVAL '1' MINUTE RETAIN INTERVAL '3' MINUTE")
     db.execute(f"""CREATE VIEW v AS SELECT g, n FROM m MATCH_RECOGNIZE (PARTITION BY g ORDER BY ts
@@ -293,6 +335,24 @@ def test_groups_that_no_row_can_continue_are_forgotten(pattern: str, clauses: st
         sizes.append((len(host.tables()), db.execute("SELECT COUNT(*) AS n FROM m").to_pylist()[0]["n"]))
     assert len(db.view("v")) > 0
     assert max(sizes[20:]) <= max(sizes[:20])
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_groups_of_a_view_that_no_row_can_continue_are_forgotten(source: str) -> None:
+    host = DuckDBHost()
+    with viewlet.connect(streams=host) as db:
+        db.execute(M + " LATENESS INTERVAL '1' MINUTE RETAIN INTERVAL '10' MINUTE")
+        db.execute(f"CREATE VIEW w AS {SOURCES[source]} RETAIN INTERVAL '5' MINUTE")
+        db.execute("""CREATE VIEW v AS SELECT g, n FROM w MATCH_RECOGNIZE (PARTITION BY g ORDER BY part_timestamp
+            MEASURES COUNT(*) AS n PATTERN (a b?) WITHIN INTERVAL '2' MINUTES DEFINE a AS x > 0)
+            RETAIN INTERVAL '5' MINUTE""")
+        tables = []
+        for minute in range(32):
+            rows = [(at(60 * minute + k), f"group {minute - k % 5}", 1) for k in range(10)]
+            db.insert("m", rows)
+            tables.append(len(host.tables()))
+        assert len(db.view("v")) > 0
+    assert max(tables[20:]) <= max(tables[:20])
 
 
 def test_equal_rows_have_one_order() -> None:

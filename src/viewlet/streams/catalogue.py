@@ -141,6 +141,27 @@ class Catalogue:
                 self._saved_parts.setdefault(name, {})[number] = part
                 self._count(part, 1)
 
+    def damage(self, rows: Mapping[str, int]) -> str | None:
+        """How tables with so many rows differ from what a host has of relations that are not declared yet."""
+        shared: Counter[str] = Counter()
+        """The rows that parts have in tables of many parts, which may have those of parts that are gone."""
+        for name, parts in self._saved_parts.items():
+            for number, part in parts.items():
+                missing = next((each.table for each in part.segments if each.table not in rows), None)
+                if missing is not None:
+                    return f"the table {missing!r} of part {number} of {name!r} is missing"
+                rolled = [segment.table for segment in part.segments if segment.rolled]
+                own = sum(rows[segment.table] for segment in part.segments if not segment.rolled)
+                if own > part.rows or (own < part.rows and not rolled):
+                    return f"part {number} of {name!r} has {own} rows instead of {part.rows}"
+                for table in rolled:
+                    shared[table] += part.rows - own
+        for table, least in shared.items():
+            if rows[table] < least:
+                return f"the table {table!r} has {rows[table]} rows instead of {least}"
+        strange = next((table for table in rows if table not in self.uses), None)
+        return None if strange is None else f"the table {strange!r} belongs to no part"
+
     def _count(self, part: Part | None, sign: int) -> None:
         for segment in () if part is None else part.segments:
             self.uses[segment.table] += sign

@@ -13,7 +13,10 @@ from viewlet.interrupts import DEFERRED_INTERRUPT
 from viewlet.types import SqlType
 
 _CATALOGUE = '"viewlet catalogue"'
-_MOST_DELETED = 2_000
+_SPARE = 2_000
+"""Rows of the catalogue that may be outdated, besides four for each live one."""
+_COUNTED_AT_A_TIME = 100
+"""Tables whose rows one query counts."""
 _SETTINGS: dict[str, Any] = {"preserve_insertion_order": "false", "TimeZone": "'UTC'"}
 _STRANGERS = (
     "SELECT 'the function ' || function_name FROM duckdb_functions() WHERE NOT internal",
@@ -48,15 +51,26 @@ class DuckDBHost:
         self._is_open = self._is_ending = False
         """Both are set before the transaction begins or ends, and may be ahead of it after an exception."""
         self._execute(f"CREATE TABLE IF NOT EXISTS {_CATALOGUE} (key VARCHAR, value VARCHAR)")
-        self._deleted = 0
-        """Rows deleted from the catalogue since it was written as a whole: DuckDB keeps their room."""
+        (self._logged,) = self._execute(f"SELECT COUNT(*) FROM {_CATALOGUE}").fetchone()
+        """Rows of the catalogue, a log of entries; NULL removes one. DuckDB never frees all of deleted rows."""
+        self._most_logged = _SPARE
+        """Rows from which on the catalogue is written again without those that are outdated."""
 
     def entries(self) -> dict[str, str]:
-        return dict(self._execute(f"SELECT key, value FROM {_CATALOGUE}").fetchall())
+        with self._errors(), interruptible():
+            return _entries(self._connection)
 
     def tables(self) -> list[str]:
         found = self._execute("SELECT table_name FROM duckdb_tables()").fetchall()
         return [name for (name,) in found if self.quote(name) != _CATALOGUE]
+
+    def row_counts(self) -> dict[str, int]:
+        tables, counts = self.tables(), list[int]()
+        for at in range(0, len(tables), _COUNTED_AT_A_TIME):
+            some = tables[at : at + _COUNTED_AT_A_TIME]
+            selects = (f"SELECT {place}, COUNT(*) FROM {self.source(table)}" for place, table in enumerate(some))
+            counts += (rows for _, rows in sorted(self._execute(" UNION ALL ".join(selects)).fetchall()))
+        return dict(zip(tables, counts, strict=True))
 
     def begin(self) -> None:
         """Begins a transaction, unless one is open."""
@@ -141,26 +155,23 @@ class DuckDBHost:
             self._is_ending = True
             self.begin()
             if entries:
-                self._execute(f"DELETE FROM {_CATALOGUE} WHERE key IN (SELECT unnest(?))", [list(entries)])
-                rows = [(key, value) for key, value in entries.items() if value is not None]
-                if rows:
-                    columns = [list(column) for column in zip(*rows, strict=True)]
-                    self._execute(f"INSERT INTO {_CATALOGUE} SELECT unnest(?), unnest(?)", columns)
+                columns = [list(entries), list(entries.values())]
+                self._execute(f"INSERT INTO {_CATALOGUE} SELECT unnest(?), unnest(?)", columns)
                 self._compact(len(entries))
             for table in unused:
                 self._execute(f"DROP TABLE IF EXISTS {self.source(table)}")
             self._execute("COMMIT")
             self._is_open = self._is_ending = False
 
-    def _compact(self, deleted: int) -> None:
-        """Writes the catalogue as a whole once several times its rows have been deleted from it."""
-        self._deleted += deleted
-        if self._deleted < _MOST_DELETED:
+    def _compact(self, added: int) -> None:
+        """Writes the catalogue again once most of its rows are outdated."""
+        self._logged += added
+        if self._logged < self._most_logged:
             return
-        (live,) = self._execute(f"SELECT COUNT(*) FROM {_CATALOGUE}").fetchone()
-        if self._deleted >= _MOST_DELETED + 4 * live:
-            self._execute(f"CREATE OR REPLACE TABLE {_CATALOGUE} AS SELECT * FROM {_CATALOGUE}")
-            self._deleted = 0
+        newest = f"SELECT * FROM {_CATALOGUE} QUALIFY row_number() OVER (PARTITION BY key ORDER BY rowid DESC) = 1"
+        again = f"SELECT * FROM ({newest}) WHERE value IS NOT NULL"
+        (live,) = self._execute(f"CREATE OR REPLACE TABLE {_CATALOGUE} AS {again}").fetchone()
+        self._logged, self._most_logged = live, 5 * live + _SPARE
 
     def rollback(self) -> None:
         """Ends the transaction, if one is open."""
@@ -203,7 +214,13 @@ def _own_entries(connection: Any, place: str) -> dict[str, str]:
         strange.append((f"the table {tables[0]}, and no catalogue of parts",))
     if strange:
         raise StateError(f"{place} is not a file of parts of streams: it has {strange[0][0]}; remove it, or restore it")
-    return dict(connection.execute(f"SELECT key, value FROM {_CATALOGUE}").fetchall()) if tables else {}
+    return _entries(connection) if tables else {}
+
+
+def _entries(connection: Any) -> dict[str, str]:
+    """The catalogue; the last row of a key counts."""
+    rows = dict(connection.execute(f"SELECT key, value FROM {_CATALOGUE} ORDER BY rowid").fetchall())
+    return {key: value for key, value in rows.items() if value is not None}
 
 
 def open_parts(path: str | None = None, read_only: bool = False) -> Any:

@@ -75,6 +75,13 @@ class InProcessHost(PartHost, Protocol):
         """Makes a table of what a query returns over rows that it knows by a name; tells the number of its rows."""
 
 
+class CountingHost(PartHost, Protocol):
+    """A host that commits tables together with the catalogue, and counts their rows without reading them."""
+
+    def row_counts(self) -> Mapping[str, int]:
+        """The number of rows of every table."""
+
+
 class PartitioningHost(PartHost, Protocol):
     """A host that keeps the tables of a relation as partitions of one table, which its own users can read.
 
@@ -115,6 +122,11 @@ class JobHost(PartHost, Protocol):
 
     def scan(self, table: str, columns: Sequence[str]) -> Any:
         """Columns of a table as Arrow, read in this process without a job."""
+
+
+def is_counting(host: PartHost) -> TypeGuard[CountingHost]:
+    """A host whose tables can be compared with its catalogue when it is opened."""
+    return hasattr(host, "row_counts")
 
 
 def is_partitioning(host: PartHost) -> TypeGuard[PartitioningHost]:

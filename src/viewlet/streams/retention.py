@@ -15,11 +15,10 @@ def tidy_up(maintainer: Maintainer) -> None:
     So go the points of searches that no row can reach any more.
     """
     for name, matcher in maintainer.matchers.items():
-        source = maintainer.catalogue.relations[matcher.query.source]
-        horizon = _horizon(maintainer, source, False) if source.is_stream else None
+        horizon = _first_changeable(maintainer, matcher.query.source)
         end = maintainer.catalogue.relations[name].progress.next
         if horizon is not None and end is not None:
-            matcher.forget(min(part_of(horizon, source.length), end))
+            matcher.forget(min(horizon, end))
     for relation in list(maintainer.catalogue.relations.values()):
         watermark = _watermark(maintainer, relation)
         if watermark is not None:
@@ -65,9 +64,38 @@ def _needed(maintainer: Maintainer, relation: PartRelation) -> int | None:
                 earliest = min(_first_provisional(maintainer, view, progress.next), part_of(horizon, view.length))
                 found.append(each.parts(earliest).start)
                 if name in maintainer.matchers:
+                    changeable = _first_changeable(maintainer, relation.name)
+                    earliest = earliest if changeable is None else min(earliest, changeable)
                     open_since = maintainer.matchers[name].oldest_part(earliest)
                     found.append(earliest if open_since is None else open_since)
     return min(found)
+
+
+def _first_changeable(maintainer: Maintainer, name: str) -> int | None:
+    """The first part of a relation whose rows may still be others one day; None if every part may change.
+
+    A change of a part reaches the parts of a view that read it, or what has been decided of matches since then.
+    """
+    relation = maintainer.catalogue.relations[name]
+    if name not in maintainer.views:
+        horizon = _horizon(maintainer, relation, False)
+        return None if horizon is None else part_of(horizon, relation.length)
+    view, end = maintainer.views[name], relation.progress.next
+    if end is None:
+        return None
+    found = [_first_provisional(maintainer, view, end)]
+    for each in {*view.references(), *(view.fallback.references if view.fallback else ())}:
+        if each.is_table or each.relation in (name, *view.partners):
+            continue  # a view reads parts of its own that end earlier
+        below = _first_changeable(maintainer, each.relation)
+        if below is None:
+            return None
+        found.append(each.first_reader(below))
+    first = min(found)
+    if name in maintainer.matchers:
+        open_since = maintainer.matchers[name].oldest_part(first)
+        first = first if open_since is None else min(first, open_since)
+    return first
 
 
 def _first_provisional(maintainer: Maintainer, view: PartView, end: int) -> int:

@@ -23,7 +23,7 @@ from viewlet.streams.catalogue import Catalogue, Known, Part, PartRelation
 from viewlet.streams.check import initialization_order
 from viewlet.streams.definition import BEGINNING, PART_TIMESTAMP, PartView, part_of, start_of
 from viewlet.streams.earlier_versions import name_columns, search_again, statement_digest
-from viewlet.streams.host import PartHost, is_partitioning
+from viewlet.streams.host import PartHost, is_counting, is_partitioning
 from viewlet.streams.ingest import close_idle, close_until, ingest, ingest_staged, late_name, late_relation
 from viewlet.streams.maintainer import Changed, Maintainer
 from viewlet.streams.matching.queries import points_name, points_of
@@ -70,6 +70,7 @@ class Warehouse:
             host.commit(dict.fromkeys(host.entries()), list(host.tables()))
         self.catalogue = self._read_catalogue()
         self.stamps.open(self.catalogue.stamp, host.place)
+        self._check_tables()
         self.maintainer = Maintainer(host, self.catalogue, dimension)
         self.maintainer.archive = Archive(archive)
         self._seen: dict[str, int] = {}
@@ -93,6 +94,13 @@ class Warehouse:
             return Catalogue(self.host.entries())
         except (ValueError, KeyError, TypeError) as error:
             raise StateError(f"the catalogue of parts in {self.host.place} is damaged: {error!r}") from error
+
+    def _check_tables(self) -> None:
+        """Refuses a host whose tables are not those of its catalogue."""
+        damage = self.catalogue.damage(self.host.row_counts()) if is_counting(self.host) else None
+        if damage is not None:
+            remedy = "restore the file from the same copy as the directory"
+            raise StateError(f"the parts of streams in {self.host.place} are damaged: {damage}; {remedy}")
 
     # -- declarations -----------------------------------------------------------------------------------------------
 

@@ -25,8 +25,8 @@ MEMORY = 1 << 30
 """Bytes that the trees of one view may take; larger ones are merged by the host."""
 DENSE = 8
 """A part with one in so many of all groups, or more, merges nodes as a whole."""
-SPARE = 100_000
-"""Groups that may be dead, besides as many as there are in a window."""
+SPARE = 1_000
+"""Groups that may be dead, besides as many as there are in a window: it takes a window of parts until more are."""
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
