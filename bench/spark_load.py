@@ -52,7 +52,7 @@ class Jobs:
         taken: dict[str, tuple[int, float]] = {}
         for job in self._jobs():
             if job.jobId() not in self._seen and job.completionTime().isDefined():
-                what = job.description().get() if job.description().isDefined() else job.name()
+                what = job.description().get() if job.description().isDefined() else job.name().partition(" at ")[0]
                 count, seconds = taken.get(what, (0, 0.0))
                 spent = job.completionTime().get().getTime() - job.submissionTime().get().getTime()
                 taken[what] = count + 1, seconds + spent / 1000

@@ -343,8 +343,10 @@ Views and the tables that they read, which keep their rows, get all rows in one 
 same queries one after the other, in the same session: *cold* is the first run, *warm* the median of later ones. The
 *first* load starts Python workers, and Java compiles code for it; *later* is another one in the same session, into a
 directory of its own. Processor seconds are those of the driver, of Java and of Python workers. *Before* is the version
-that loaded views one after the other, and small tables by triggers. Measured by `bench/spark_load.py` on two cores with
-a load between {min(loads)} and {max(loads)}, its own included: ratios count, seconds do not."""
+that loaded views one after the other, and small tables by triggers; *again* is a later measurement of what is there
+now, on a busier machine. Measured by `bench/spark_load.py` on two cores with a load between {min(loads)} and
+{max(loads)}, its own included: ratios count, seconds do not. Of the processor time of a first load, a third is Java's
+compilers at work, a sixth are Python workers, which start, and a tenth is the collection of garbage."""
     rows = [_first_load_row(key, record, unit) for key, record in latest.items() for unit in ("seconds", "cpu")]
     heads = ("scale", "queries", "rows as", "version", "measured", "cold", "warm", "first", "later", "first ÷ cold",
              "first ÷ warm", "later ÷ warm", "right")  # fmt: skip
