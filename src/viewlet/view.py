@@ -7,14 +7,14 @@ batch, and raises an error once its table or view has been dropped.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from viewlet.changes import did_you_mean, row_to_python, rows_to_arrow, to_changes, to_python
-from viewlet.errors import MissingExtraError, SchemaError, ViewletError
+from viewlet.errors import DataError, MissingExtraError, SchemaError, ViewletError
 from viewlet.types import Column, Kind, Row, Table
 from viewlet.visible import one_line
 
@@ -80,6 +80,9 @@ class ViewProvider(Protocol):
 
     def arrow_of(self, name: str) -> Any: ...
 
+    def rows_with(self, name: str, key: tuple[object, ...], columns: Mapping[str, object]) -> Snapshot:
+        """The rows with a key, or with values in columns."""
+
     def stats_of(self, name: str) -> dict[str, object]: ...
 
     def explain(self, name: str, stage: str | None = None, format: str = "text") -> str: ...
@@ -138,6 +141,34 @@ class Relation:
         except ImportError as error:
             raise MissingExtraError("to_polars() needs Polars: pip install 'viewlet[polars]'") from error
         return pl.from_arrow(self.to_arrow())
+
+    def to_numpy(self) -> Any:
+        """All rows as a NumPy structured array, with a field for each column."""
+        import numpy as np
+
+        arrow = self.to_arrow()
+        columns = {name: column.to_numpy() for name, column in zip(arrow.column_names, arrow.columns, strict=True)}
+        found = np.empty(arrow.num_rows, [(name, values.dtype) for name, values in columns.items()])
+        for name, values in columns.items():
+            found[name] = values
+        return found
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """All rows as an Arrow stream, for pyarrow, Polars, DuckDB, pandas and others that read one."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def get(self, *key: object, **columns: object) -> tuple[object, ...] | None:
+        """The row with a key, or with values in columns that are named; None if there is none.
+
+        The key is the primary key of a table, and the leading columns of a view. It is looked up, not searched for,
+        where the table has an index on it or the engine of the view can find it. Several such rows are an error.
+
+        `db.view("sales").get("Oslo")`, `db.table("orders").get(7)`, `db.view("sales").get(city="Oslo", year=2026)`.
+        """
+        found = self._provider.rows_with(self.name, key, columns)
+        if len(found) > 1:
+            raise DataError(f"{self.name!r} has {len(found)} rows with this key: read them with SELECT ... WHERE")
+        return found.to_python()[0] if len(found) else None
 
     def stats(self) -> dict[str, object]:
         """Statistics about the relation, such as its number of rows."""
@@ -198,8 +229,8 @@ class View(Relation):
 
         `changes` is a pyarrow Table of the changed rows with a `_multiplicity` column. The callback runs in the thread
         that applied the batch, after the batch is committed and before `apply` returns. A batch applied from inside a
-        callback is announced after the current one. An error of a callback does not undo the batch: every subscriber is
-        called, then the error is raised from `apply`.
+        callback is announced after the current one. An error of a callback is logged: the batch is committed, and every
+        other subscriber is called.
         """
         return Subscription(self._provider.subscribe(self.name, callback))
 

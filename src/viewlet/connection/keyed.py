@@ -5,14 +5,15 @@ upsert [(1, "new")]   over   (1, "old")   ->   -(1, "old") +(1, "new")
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from viewlet.changes import Change, RowChange, describe_row, to_changes
+from viewlet.changes import Change, RowChange, describe_row, did_you_mean, to_changes
 from viewlet.changes.keys import key_values, last_first
 from viewlet.connection.database import Database
 from viewlet.errors import DataError, SchemaError
 from viewlet.tables.base_table import BaseTable
-from viewlet.types import Row, Table, TableKind
+from viewlet.types import Datum, Row, Table, TableKind
+from viewlet.view import Snapshot
 
 
 def upserted(database: Database, table: BaseTable, data: object) -> Change:
@@ -43,6 +44,46 @@ def deleted(database: Database, table: BaseTable, keys: Iterable[object]) -> Cha
         absent = next(key for key in wanted if key not in present)
         raise DataError(f"there is no row with the key {describe_row(only_keys, absent)[1:-1]} in {schema.name}")
     return RowChange(dict.fromkeys(found, -1))
+
+
+def rows_with(database: Database, name: str, key: tuple[object, ...], columns: Mapping[str, object]) -> Snapshot:
+    """The rows of a table or view with a key, or with values in columns."""
+    schema = database.catalogue.schemas().get(name)
+    if schema is None or name in database.tables:
+        schema = database.catalogue.find_kept(name).schema
+    names = schema.primary_key if name in database.tables else schema.column_names
+    if key and (columns or len(key) > len(names) or (name in database.tables and len(key) != len(names))):
+        wanted = f"the primary key ({', '.join(names)})" if name in database.tables else f"at most {len(names)} columns"
+        raise DataError(f"get() takes values of {wanted} of {name!r}, or columns by their names")
+    asked = dict(zip(names, key, strict=False)) if key else dict(columns)
+    if not asked:
+        raise DataError(f"get() takes values of columns of {name!r}")
+    known = {column.name: column for column in schema.columns}
+    for each in asked:
+        if each not in known:
+            raise SchemaError(f"{name!r} has no column {each!r}{did_you_mean(each, known)}")
+    only = Table(schema.name, tuple(known[each] for each in asked), TableKind.STREAM)
+    (wanted_row,) = to_changes(only, [asked], 1, encoded=False)
+    return _snapshot_with(database, schema, dict(zip(asked, wanted_row, strict=True)))
+
+
+def _snapshot_with(database: Database, schema: Table, values: Mapping[str, Datum]) -> Snapshot:
+    """The rows with these values: by an index or by the engine, if one of them finds them, else among all."""
+    name, at = schema.name, {schema.column_names.index(column): value for column, value in values.items()}
+    found: Iterable[tuple[Row, int]] | None = None
+    if name in database.tables:
+        if schema.primary_key and set(schema.primary_key) <= values.keys():
+            rows = database.rows_with_keys(name, [tuple(values[each] for each in schema.primary_key)])
+            found = None if rows is None else rows.items()
+    elif None in values.values():  # engines find values
+        found = None
+    else:
+        database.check_readable(name)
+        found = database.views[name].rows_with({column: [value] for column, value in values.items()})
+    if found is None:
+        found = database.snapshot(name).rows
+    matching = [(row, n) for row, n in found if all(row[i] == value for i, value in at.items())]
+    return Snapshot(schema.columns, matching)
 
 
 def _keyed(table: BaseTable) -> Table:

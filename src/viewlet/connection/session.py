@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from itertools import islice
@@ -166,6 +166,12 @@ class Session:
     def arrow_of(self, name: str) -> Any:
         with self.open() as database:
             return database.arrow(name)
+
+    def rows_with(self, name: str, key: tuple[object, ...], columns: Mapping[str, object]) -> Snapshot:
+        from viewlet.connection.keyed import rows_with
+
+        with self.open() as database:
+            return rows_with(database, name, key, columns)
 
     def stats_of(self, name: str) -> dict[str, object]:
         with self.open() as database:

@@ -148,16 +148,21 @@ class MaintainedView:
 
     def arrow_with(self, values: Mapping[str, Collection[Datum]]) -> Any:
         """Like `arrow`, only rows that have one of some values in each of the columns; None if that takes as long."""
+        if self._since_last_batch().arrow is not None:
+            return None
+        rows = self.rows_with(values)
+        return None if rows is None else rows_to_arrow(self.columns, rows)
+
+    def rows_with(self, values: Mapping[str, Collection[Datum]]) -> list[tuple[Row, int]] | None:
+        """The rows that have one of some values in each of the columns; None if the engine has to read them all."""
         find = self._reader.rows_with
-        if find is None or self._since_last_batch().arrow is not None:
+        if find is None:
             return None
         names = [column.name for column in self.columns]
-        wanted = {self._visible[names.index(name)]: choices for name, choices in values.items()}
-        rows = find(wanted)
+        rows = find({self._visible[names.index(name)]: choices for name, choices in values.items()})
         if rows is None:
             return None
-        ranked = self._reader.rows.in_order(rows)
-        return rows_to_arrow(self.columns, [(self._show(row), weight) for row, weight in ranked])
+        return [(self._show(row), weight) for row, weight in self._reader.rows.in_order(rows)]
 
     def _since_last_batch(self) -> _Reading:
         if self._read.version != self.version:
