@@ -329,11 +329,11 @@ def main() -> None:
         if done.returncode:
             print(f"| {kind} | {place} | failed with exit code {done.returncode} |", flush=True)
             continue
-        points = [Point(*each) for each in json.loads(done.stdout.splitlines()[-1])]
-        print(report(kind, place, points, seconds), flush=True)
+        measured = json.loads(done.stdout.splitlines()[-1])
+        print(report(kind, place, [Point(*each) for each in measured], seconds), flush=True)
         if given.points:
             with given.points.open("a") as file:
-                file.write(json.dumps({"kind": kind, "place": place, "seconds": seconds, "points": points}) + "\n")
+                file.write(json.dumps({"kind": kind, "place": place, "seconds": seconds, "points": measured}) + "\n")
 
 
 if __name__ == "__main__":
