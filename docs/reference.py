@@ -51,6 +51,7 @@ PAGES = (
             "UnsupportedError",
             "SchemaError",
             "DataError",
+            "ConstraintError",
             "StateError",
             "MissingExtraError",
             "InternalError",
@@ -61,6 +62,14 @@ PAGES = (
         ("Relation", "StoredTable", "View", "CofactorView", "FactorisedView", "TriangleView", "Subscription"),
     ),
     Page("viewlet.connection.spark_facade", ("SparkConnection", "SparkView", "SparkRelation", "SparkStream")),
+    Page(
+        "viewlet.dbapi",
+        (
+            *("connect", "Connection", "Cursor", "TypeObject", "Warning", "Error", "InterfaceError", "DatabaseError"),
+            *("DataError", "OperationalError", "IntegrityError", "InternalError", "ProgrammingError"),
+            *("NotSupportedError", "DateFromTicks", "TimeFromTicks", "TimestampFromTicks"),
+        ),
+    ),
     Page("viewlet.engine"),
     Page("viewlet.engine.partitioned", ("partitioned",)),
     Page("viewlet.sketches"),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from viewlet.connection import Connection, connect
     from viewlet.connection.spark_format import register_format
     from viewlet.errors import (
+        ConstraintError,
         DataError,
         InternalError,
         MissingExtraError,
@@ -36,6 +37,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Connection",
+    "ConstraintError",
     "DataError",
     "InternalError",
     "MissingExtraError",

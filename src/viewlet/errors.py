@@ -79,6 +79,10 @@ class DataError(ViewletError):
     """The data is invalid: a wrong type, a NULL in a key, an overflow, or a delete of an absent row."""
 
 
+class ConstraintError(DataError):
+    """A batch would leave two rows with one key, or rows that break a constraint."""
+
+
 class StateError(ViewletError):
     """A database directory cannot be opened, read or written; committed data is unchanged."""
 

@@ -309,7 +309,7 @@ def test_a_nested_number_beyond_a_word_is_refused_and_not_called_an_overflow(num
             db.insert("t", large)
         else:
             with pytest.raises(
-                DataError, match=r"a sum does not fit the 64-bit words.*connect\(engine='interpreter'\)"
+                DataError, match=r"a number does not fit the 64-bit words.*connect\(engine='interpreter'\)"
             ):
                 db.insert("t", large)
         assert db.view("v").rows() == rows[engine] == [(1,)]
@@ -453,3 +453,20 @@ def test_auto_keeps_nested_variances_of_exact_numbers_on_the_interpreter(monkeyp
     assert db.view("v").rows()[-2:] == [(7, 1), (8, 1)]
     assert db.explain("v", "engine") == "interpreter: a nested variance of exact numbers need not fit 64 bits"
     assert db.explain("top", "engine").startswith("compiled")
+
+
+def test_a_product_of_wide_columns_that_leaves_the_words_is_said_to() -> None:
+    """DECIMAL(20, 4) * BIGINT has 38 digits; the interpreter holds them."""
+    for engine in ("interpreter", "compiled"):
+        db = viewlet.connect(engine=engine)
+        db.execute("CREATE TABLE t (f BOOLEAN, c BIGINT); CREATE TABLE l (w DECIMAL(20, 4))")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT f FROM t, l GROUP BY f HAVING MAX(w * c) > 0")
+        db.insert("l", [("2.5",)])
+        db.insert("t", [(True, 1)])
+        if engine == "compiled":
+            with pytest.raises(DataError, match=r"a number does not fit the 64-bit words.*engine='interpreter'"):
+                db.insert("t", [(False, 9007199254740993)])
+            assert db.view("v").rows() == [(True,)]
+        else:
+            db.insert("t", [(False, 9007199254740993)])
+            assert db.view("v").rows() == [(False,), (True,)]

@@ -203,7 +203,7 @@ class Process(ModuleInstance):
         if (failure := self._answers.take_failure()) is not None:
             raise failure
         if noted == TOO_WIDE:
-            raise too_wide("sum")
+            raise too_wide("number")
         raise DataError("a DOUBLE result is not finite" if noted == NOT_FINITE else "a sum overflows its type")
 
     def forget_notes(self) -> None:

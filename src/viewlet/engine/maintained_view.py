@@ -20,7 +20,7 @@ from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintainer import Maintainer, Work
 from viewlet.engine.ranking import reading_order
 from viewlet.engine.rows import ResultRows, is_limited, net
-from viewlet.errors import DataError, UnsupportedError
+from viewlet.errors import ConstraintError, UnsupportedError
 from viewlet.triggers.store import MapStore, UndoLog
 from viewlet.types import Column, Datum, Row, Table, TableKind
 from viewlet.view import Callback, Snapshot
@@ -223,7 +223,7 @@ class MaintainedView:
             return
         for row, weight in changes.items():
             if weight > 0:
-                raise DataError(f"{constraint.table}: {describe_row(self.table, row)} breaks {constraint.text}")
+                raise ConstraintError(f"{constraint.table}: {describe_row(self.table, row)} breaks {constraint.text}")
 
     # -- batches ----------------------------------------------------------------------------------------------------
 

@@ -115,20 +115,20 @@ def wide_size(high: Any, low: Any) -> Any:
 
 
 @compiled
-def checked_add(a: Any, b: Any, control: Any) -> Any:
-    """a + b; a sum beyond 64 bits, or one that would read as NULL, is reported, not wrapped."""
+def checked_add(a: Any, b: Any, failure: Any, control: Any) -> Any:
+    """a + b; a sum beyond 64 bits, or one that would read as NULL, is reported as a `failure`, not wrapped."""
     high, low = wide_add(a >> 63, a, b >> 63, b)
     if high != low >> 63 or low == NULL:
-        control[FAILURE] = OVERFLOW
+        control[FAILURE] = failure
     return low
 
 
 @compiled
-def checked_mul(a: Any, b: Any, control: Any) -> Any:
-    """a * b; a product beyond 64 bits, or one that would read as NULL, is reported, not wrapped."""
+def checked_mul(a: Any, b: Any, failure: Any, control: Any) -> Any:
+    """a * b; a product beyond 64 bits, or one that would read as NULL, is reported as a `failure`, not wrapped."""
     high, low = wide_mul(a >> 63, a, b)
     if high != low >> 63 or low == NULL:
-        control[FAILURE] = OVERFLOW
+        control[FAILURE] = failure
     return low
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from viewlet.changes import Changes, describe_row
-from viewlet.errors import DataError
+from viewlet.errors import ConstraintError, DataError
 from viewlet.triggers.store import MapStore, part_of
 from viewlet.types import Row, Table
 
@@ -60,4 +60,4 @@ def refuse_absent(schema: Table, row: Row, present: int) -> NoReturn:
 
 def refuse_duplicate(schema: Table, row: Row) -> NoReturn:
     names = ", ".join(schema.primary_key)
-    raise DataError(f"duplicate key ({names}) in {schema.name}: {describe_row(schema, row)}")
+    raise ConstraintError(f"duplicate key ({names}) in {schema.name}: {describe_row(schema, row)}")

@@ -103,7 +103,7 @@ def _add(support: Support, call: Call, words: Sequence[Word]) -> Word | None:
     a, b = words
     if reach(call.args[0]) + reach(call.args[1]) < WORD:
         return strict(f"({a.code} + {b.code})", words)
-    return strict(f"checked_add({a.code}, {b.code}, control)", words)
+    return strict(f"checked_add({a.code}, {b.code}, OVERFLOW, control)", words)
 
 
 def _days_between(support: Support, call: Call, words: Sequence[Word]) -> Word | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from viewlet.algebra.calendar import MICROSECONDS_PER_DAY
 from viewlet.algebra.nodes import Call
 from viewlet.codegen.bounds import WORD, reach
+from viewlet.codegen.functions.numeric import too_large
 from viewlet.codegen.functions.writer import FunctionWriter, Support, strict
 from viewlet.codegen.word import Word
 from viewlet.types import INTEGER_BITS, Kind, SqlType
@@ -62,7 +63,8 @@ def _to_exact(support: Support, call: Call, words: Sequence[Word]) -> Word | Non
     factor, bound = 10**change, reach(arg) * 10**change
     code = a.code
     if factor > 1:
-        code = f"({code} * {factor})" if bound < WORD else f"checked_mul({code}, {factor}, control)"
+        checked = f"checked_mul({code}, {factor}, {too_large(target)}, control)"
+        code = f"({code} * {factor})" if bound < WORD else checked
     return strict(support.within(code, target, bound), words)
 
 

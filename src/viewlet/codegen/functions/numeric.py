@@ -8,7 +8,7 @@ from viewlet.algebra.nodes import Call, Const
 from viewlet.codegen.bounds import FAR_FROM_INFINITE, WORD, magnitude, reach
 from viewlet.codegen.functions.writer import FunctionWriter, Support, perhaps, strict, total
 from viewlet.codegen.word import Word, both, null_word
-from viewlet.types import Kind
+from viewlet.types import Kind, SqlType
 
 _EXACT_DIGITS = 18
 _DOUBLE_DIGITS = 300
@@ -24,10 +24,15 @@ def _arithmetic(support: Support, call: Call, words: Sequence[Word]) -> Word | N
     bound = reach(call)
     if bound >= WORD:
         other = f"-({b.code})" if call.op == "-" else b.code
-        code = f"checked_{'mul' if call.op == '*' else 'add'}({a.code}, {other}, control)"
+        code = f"checked_{'mul' if call.op == '*' else 'add'}({a.code}, {other}, {too_large(call.type)}, control)"
     else:
         code = f"({a.code} {call.op} {b.code})"
     return strict(support.within(code, call.type, bound), words)
+
+
+def too_large(type: SqlType) -> str:
+    """What an exact number beyond 64 bits is reported as: only the words are too narrow for one of a wide type."""
+    return "TOO_WIDE" if type.is_wide else "OVERFLOW"
 
 
 def _float(support: Support, call: Call, code: str) -> str:

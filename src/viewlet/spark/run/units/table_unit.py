@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from viewlet.algebra.nodes import Delta, Expr, Rel, Sum, Var, View
 from viewlet.algebra.query import OutputColumn, Query
 from viewlet.changes import describe_row, to_python
-from viewlet.errors import DataError
+from viewlet.errors import ConstraintError, DataError
 from viewlet.triggers.program import COUNT_FIELD, Field, Program, Statement, Trigger, Update, ViewDefinition
 from viewlet.types import Row, Table
 
@@ -72,7 +72,7 @@ class Check:
             return DataError(f"cannot delete {describe_row(self.table, key)} from {name}: it is not there so often")
         types = [column.type for column in self.table.columns if column.name in self.table.primary_key]
         shown = ", ".join(repr(to_python(type)(value)) for type, value in zip(types, key, strict=True))
-        return DataError(f"duplicate key ({', '.join(self.table.primary_key)}) in {name}: ({shown})")
+        return ConstraintError(f"duplicate key ({', '.join(self.table.primary_key)}) in {name}: ({shown})")
 
 
 def checks_of(table: Table) -> tuple[Check, ...]:
