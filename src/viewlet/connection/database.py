@@ -359,6 +359,7 @@ class Database:
 
     def _declare_views(self, views: Sequence[Declaration], engine: str | None) -> None:
         for declared in views:
+            self.check_sources(declared)
             self.catalogue.check_name(declared)
             reads_parts = kind_of(declared).reads_parts
             for source in sorted(self.host.tables_under(declared)):
@@ -368,7 +369,7 @@ class Database:
 
         def work() -> None:
             started.extend(self.host.start(self.host.choose(declared), engine) for declared in views)
-            self.journal.declare(VIEW, self.facts(started[0]), self.records(started, but_first=True))
+            self.declare_started(started)
 
         def finish() -> None:
             self.host.commit()
@@ -377,14 +378,27 @@ class Database:
 
         self._commit_declaration(work, finish)
 
+    def check_sources(self, declared: Declaration) -> None:
+        """A view that stays reads none that goes with the connection."""
+        for source in sorted(declared.sources & self.views.keys()):
+            if self.views[source].declared.temporary and not declared.temporary:
+                raise SchemaError(f"{source!r} is a temporary view: make {declared.name!r} one too")
+
+    def declare_started(self, started: Sequence[Start]) -> None:
+        """Notes views that were declared together; of temporary ones nothing is noted."""
+        kept = [made for made in started if not made.view.declared.temporary]
+        if kept:
+            self.journal.declare(VIEW, self.facts(kept[0]), self.records(kept, but_first=True))
+
     def facts(self, made: Start) -> Json:
         """What is noted of a view that was started."""
         return {**view_to_json(made.view.declared, self.catalogue), **self.host.facts(made.view)}
 
     def records(self, started: Sequence[Start], but_first: bool = False) -> tuple[Record, ...]:
         """What is noted of views besides the declaration that they are part of, which may be that of the first."""
-        views = [declaration_record(VIEW, self.facts(made), self.epoch) for made in started[int(but_first) :]]
-        return (*(record for made in started for record in made.records), *views)
+        kept = [made for made in started if not made.view.declared.temporary]
+        views = [declaration_record(VIEW, self.facts(made), self.epoch) for made in kept[int(but_first) :]]
+        return (*(record for made in kept for record in made.records), *views)
 
     def partition_view(self, name: str, columns: tuple[str, ...]) -> None:
         """Spreads a view by other columns of its own, where there is something to spread."""
@@ -419,8 +433,12 @@ class Database:
                 else:
                     self._forget_view(name)
 
-        known: Json = {"name": names[0]} if len(names) == 1 else {"names": list(names)}
-        self.declare(DROP, known, finish)
+        noted = [name for name in names if name not in self.views or not self.views[name].declared.temporary]
+        known: Json = {"name": noted[0]} if len(noted) == 1 else {"names": noted}
+        if noted:
+            self.declare(DROP, known, finish)
+        else:
+            self._commit_declaration(lambda: None, finish)
 
     def constraints_of(self, table: str) -> list[MaintainedView]:
         """The views that have to stay empty because of the constraints of a table."""

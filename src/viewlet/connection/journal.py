@@ -140,7 +140,11 @@ class LogJournal:
             "tables": [
                 {**table_to_json(table.schema), "started": table.started} for table in catalogue.tables.values()
             ],
-            "views": [view_to_json(view.declared, catalogue) for view in catalogue.views.values()],
+            "views": [
+                view_to_json(view.declared, catalogue)
+                for view in catalogue.views.values()
+                if not view.declared.temporary
+            ],
         }
         return database.host.save(writer, known)
 

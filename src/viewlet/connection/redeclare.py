@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from viewlet.connection.journal import ALTER, VIEW, declared_again, view_to_json
+from viewlet.connection.journal import ALTER, declared_again, view_to_json
 from viewlet.engine.catalogue_json import Json, table_to_json
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.maintained_view import MaintainedView
@@ -77,9 +77,7 @@ def replace_view(database: Database, declared: Declaration, engine: str | None) 
         exchange.begin()
         exchange.start(declared, exchange.readers[0], database.epoch, engine)
         exchange.declare_readers(database.epoch)
-        first, *others = exchange.started
-        records = (*first.records, *database.records(others))
-        database.journal.declare(VIEW, database.facts(first), records)
+        database.declare_started(exchange.started)
 
     def take_back() -> None:
         database.host.rollback()
@@ -120,13 +118,15 @@ class _Exchange:
 
     def declare_readers(self, epoch: int) -> None:
         for before, known in zip(self._again, self._facts, strict=True):
-            self.start(self._declared_again(known), before, epoch)
+            declared = self._declared_again(known)
+            self.start(replace(declared, temporary=before.declared.temporary), before, epoch)
 
     def start(
         self, declared: Declaration, before: MaintainedView | None = None, epoch: int = 0, engine: str | None = None
     ) -> None:
         """Fills a view, in the place of one that leaves."""
         database = self._database
+        database.check_sources(declared)
         for source in sorted(database.host.tables_under(declared)):
             database.catalogue.check_source(source, declared.name)
         made = database.host.start(database.host.choose(declared), engine)

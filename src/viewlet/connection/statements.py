@@ -415,7 +415,7 @@ def _note_declared(names: Iterable[str], database: Database) -> None:
 
 def _check_temporary(name: str, database: Database) -> None:
     if database.journal.stats() is not None:
-        raise SchemaError(f"{name!r} would stay in the directory: TEMPORARY is for a database in memory")
+        raise SchemaError(f"{name!r} would stay in the directory: temporary tables are for a database in memory")
 
 
 def _create_table(statement: CreateTable, database: Database) -> None:
@@ -433,11 +433,12 @@ def _create_view(statement: CreateView, text: str, database: Database) -> None:
     declared = (statement, *statement.together)
     if any(each.or_replace and each.name in database.views for each in declared):
         database.check_no_transaction("CREATE OR REPLACE VIEW")
-    if statement.temporary:
-        _check_temporary(statement.name, database)
+    is_temporary = statement.temporary and database.journal.stats() is not None
+    if is_temporary and not database.host.has_temporary_views:
+        raise UnsupportedError("a temporary view on Spark", "create a view, and drop it")
     if not (statement.if_not_exists and all(each.name in database.views for each in declared)):
         with collecting_afterwards():
-            database.create_view(*(declaration(each, text) for each in declared))
+            database.create_view(*(replace(declaration(each, text), temporary=is_temporary) for each in declared))
         _note_declared([each.name for each in declared], database)
 
 

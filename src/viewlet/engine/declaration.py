@@ -48,6 +48,8 @@ class Declaration:
     """The views that it reads are layers of its query, where a host would replace them by their queries."""
     together: tuple[str, ...] = ()
     """The views that were declared with it, because they read each other; they are dropped together."""
+    temporary: bool = False
+    """It is not written down in a directory, and goes with the connection."""
     constraint: Constraint | None = None
     """The rows of the view break it: no batch may leave any."""
     chosen: str = ""

@@ -51,6 +51,10 @@ class Host(Protocol):
     def catalogue(self) -> Catalogue: ...
 
     @property
+    def has_temporary_views(self) -> bool:
+        """Some views of a directory need not be in its snapshots."""
+
+    @property
     def may_lose_views(self) -> bool:
         """A directory can be opened without the views that miss a function."""
 

@@ -77,6 +77,10 @@ class LocalHost:
         self.engines = EngineChooser(self.engine, self.measure, self.sources, self.log)
 
     @property
+    def has_temporary_views(self) -> bool:
+        return True
+
+    @property
     def may_lose_views(self) -> bool:
         return True
 
@@ -184,14 +188,15 @@ class LocalHost:
 
     def start(self, declared: Declaration, engine: str | None) -> Start:
         """Compiles a view and fills it, unless another view has an engine that holds the same rows."""
-        shared = self._shared(declared, engine or self.engine)
+        shared = None if declared.temporary else self._shared(declared, engine or self.engine)
         if shared is not None:
             return self._started(MaintainedView(declared, shared, self.log))
         kept = map(self._kept_rows, declared.sources)
         with collecting_later(sum(len(rows) for rows in kept if rows is not None)):
             choice = self.engines.start(declared, self.sources(declared), engine)
         started = self._started(MaintainedView(declared, Maintainer(declared, choice), self.log))
-        self._share_inner_views(started.view.maintainer)
+        if not declared.temporary:  # a snapshot has no state of it that others could share
+            self._share_inner_views(started.view.maintainer)
         return started
 
     def _share_inner_views(self, maintainer: Maintainer) -> None:
@@ -210,7 +215,7 @@ class LocalHost:
         shape = shape_of(declared)
         if shape is None or engine != self.engine:
             return None
-        return next((each for each in maintainers(self.catalogue.views.values()) if each.shape == shape), None)
+        return next((each for each in self._maintainers() if each.shape == shape), None)
 
     def facts(self, view: MaintainedView) -> Json:
         return {"engine": self.engine}
@@ -282,7 +287,8 @@ class LocalHost:
             self.inner_views.keep_again(self._maintainers())
 
     def _maintainers(self) -> Sequence[Maintainer]:
-        return maintainers(self.catalogue.views.values())
+        """What may share state: a snapshot has none of temporary views."""
+        return maintainers(view for view in self.catalogue.views.values() if not view.declared.temporary)
 
     def due(self, tables: Collection[str]) -> None:
         """Engines share stored views between two batches."""

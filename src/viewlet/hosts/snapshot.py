@@ -39,7 +39,7 @@ def write_state(host: LocalHost, writer: SnapshotWriter, known: Json) -> Json:
     for name, table in host.catalogue.tables.items():
         if table.kept:
             writer.table(_rows_of(name), host.stores[name].held_arrow())
-    views = host.catalogue.views
+    views = {name: view for name, view in host.catalogue.views.items() if not view.declared.temporary}
     owners = _owners(views.values())
     parts = {maintainer: _Parts(view, writer) for maintainer, view in owners.items()}
     states = {maintainer: _write_state(maintainer, each) for maintainer, each in parts.items()}

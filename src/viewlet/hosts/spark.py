@@ -114,6 +114,10 @@ class SparkHost:
         self.cluster.relocate = self._relocated
 
     @property
+    def has_temporary_views(self) -> bool:
+        return False
+
+    @property
     def may_lose_views(self) -> bool:
         return False  # their state is in the partitions, which every snapshot writes again
 
