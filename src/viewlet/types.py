@@ -225,6 +225,8 @@ class Table:
     non_negative: frozenset[str] = frozenset()
     partition_by: tuple[str, ...] = ()
     parts: TimeParts | None = None
+    unique: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The names of UNIQUE constraints, and their columns."""
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -55,14 +55,18 @@ def test_views_and_queries_are_described(db: viewlet.Connection) -> None:
 
 
 def test_statements_that_do_nothing_say_so(db: viewlet.Connection, caplog: pytest.LogCaptureFixture) -> None:
-    for sql in ("SET threads = 4", "SET SESSION TimeZone TO 'UTC'", "RESET threads", "CREATE INDEX i ON t (x)"):
+    sets = ("SET threads = 4", "SET SESSION TimeZone TO 'UTC'", "RESET threads", "PRAGMA enable_profiling")
+    for sql in (*sets, "CREATE INDEX i ON t (x)"):
         assert db.execute(sql) is None
     assert [record.message for record in caplog.records] == [
         "SET does nothing here: there is no setting 'threads'",
         "SET does nothing here: there is no setting 'timezone'",
         "RESET does nothing here: there is no setting 'threads'",
+        "PRAGMA does nothing here: there is no setting 'enable_profiling'",
         "CREATE INDEX does nothing here: views make the indexes that they need",
     ]
+    with pytest.raises(SqlError):
+        db.execute("PRAGMA enable_external_access = true")
     with pytest.raises(SqlError, match="CREATE INDEX"):
         db.execute("CREATE UNIQUE INDEX i ON t (x)")
 

@@ -76,7 +76,6 @@ def test_names_and_no_data(opened: Open) -> None:
         ("CREATE TABLE t AS SELECT nobody FROM r", SqlError, "nobody"),
         ("CREATE TABLE t (a, b) AS SELECT 1", SqlError, "2 names for 1 columns"),
         ("CREATE TABLE t (a INTEGER) AS SELECT 1", SqlError, "types from the query"),
-        ("CREATE OR REPLACE TABLE r AS SELECT 1", UnsupportedError, "REPLACE"),
         ("CREATE STREAM t AS SELECT 1", ViewletError, "STREAM|stream"),
         ("CREATE TABLE t AS SELECT 'x'::BLOB AS b", UnsupportedError, "CAST 'b'"),
     ],

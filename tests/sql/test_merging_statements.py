@@ -152,9 +152,9 @@ def db() -> viewlet.Connection:
     [
         ("INSERT INTO t VALUES (1, 1), (1, 2) ON CONFLICT DO UPDATE SET v = 1", SqlError, "two rows of the statement"),
         ("MERGE INTO t USING bag ON k = a WHEN MATCHED THEN DELETE", SqlError, "two rows of the statement"),
-        ("INSERT INTO bag VALUES (1, 1) ON CONFLICT DO NOTHING", SqlError, "no PRIMARY KEY"),
+        ("INSERT INTO bag VALUES (1, 1) ON CONFLICT DO NOTHING", SqlError, "no PRIMARY KEY or UNIQUE"),
         ("INSERT OR REPLACE INTO bag VALUES (1, 1)", SqlError, "no PRIMARY KEY"),
-        ("INSERT INTO t VALUES (1, 1) ON CONFLICT (v) DO NOTHING", SqlError, r"PRIMARY KEY \(k\) only"),
+        ("INSERT INTO t VALUES (1, 1) ON CONFLICT (v) DO NOTHING", SqlError, r"rows conflict by \(k\)"),
         ("INSERT INTO t VALUES (1, 1) ON CONFLICT (nobody) DO NOTHING", SqlError, "nobody"),
         ("INSERT INTO t VALUES (1, 1) ON CONFLICT (k) DO UPDATE SET nobody = 1", SqlError, "nobody"),
         ("INSERT OR REPLACE INTO t VALUES (NULL, 1)", DataError, "NULL is refused"),

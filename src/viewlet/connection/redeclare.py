@@ -9,7 +9,7 @@ constraint. Subscribers stay with the name, and are told what the rows gain and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,14 +27,22 @@ if TYPE_CHECKING:
 
 
 def replace_table(
-    database: Database, name: str, table: Table, rows: object, constraints: Sequence[Declaration]
+    database: Database,
+    name: str,
+    table: Table,
+    rows: object,
+    constraints: Sequence[Declaration],
+    dropped: Collection[str] = (),
 ) -> None:
-    """Puts a table with new rows, which are a batch, in the place of one; `constraints` are further ones."""
+    """Puts a table with new rows, which are a batch, in the place of one.
+
+    `constraints` are further ones; those that are `dropped` go.
+    """
     set_aside = database.host.set_aside
     if set_aside is None:
-        raise UnsupportedError("ALTER TABLE on Spark", "CREATE TABLE ... AS makes another table of its rows")
-    old, exchange = database.tables[name], _Exchange(database, name)
-    for each in {table.name, *(declared.name for declared in constraints)} - {name}:
+        raise UnsupportedError("changing a table in its place on Spark", "CREATE TABLE ... AS makes another")
+    old, exchange = database.tables[name], _Exchange(database, name, dropped=dropped)
+    for each in {table.name, *(declared.name for declared in constraints)} - {name, *dropped}:
         database.catalogue.check_free(each)
     for each in {name, table.name}:
         database.clear_log(each)
@@ -94,12 +102,14 @@ def _shape(view: MaintainedView) -> list[tuple[str, SqlType]]:
 class _Exchange:
     """The views that leave, and those that come for them."""
 
-    def __init__(self, database: Database, name: str, first: MaintainedView | None = None) -> None:
+    def __init__(
+        self, database: Database, name: str, first: MaintainedView | None = None, dropped: Collection[str] = ()
+    ) -> None:
         self._database, self._name = database, name
         over = database.catalogue.reach((name,)).views
         self.readers = (*over,) if first is None else (first, *(view for view in over if view is not first))
         """The views that leave, in the order of their declaration."""
-        self._again = over if first is None else self.readers[1:]
+        self._again = [view for view in self.readers[first is not None :] if view.name not in dropped]
         self._facts = [view_to_json(view.declared, database.catalogue) for view in self._again]
         self._shown: dict[str, dict[Row, int]] = {
             view.name: dict(view.rows()) for view in self.readers if view.subscribers

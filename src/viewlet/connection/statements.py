@@ -13,13 +13,13 @@ from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_query, explain_view
 from viewlet.connection.redeclare import replace_table
 from viewlet.connection.session import Session
-from viewlet.engine.declaration import constraint_declaration, declaration
+from viewlet.engine.declaration import Declaration, constraint_declaration, declaration
 from viewlet.engine.kinds import kind_defined_by
 from viewlet.errors import DataError, SchemaError, SqlError, UnsupportedError, ViewletError
 from viewlet.hosts.catalogue import LostView, unreadable_stream
 from viewlet.runtime.garbage import collecting_afterwards
 from viewlet.tables.base_table import BaseTable
-from viewlet.types import Column, Row, TableKind
+from viewlet.types import Column, Row, Table, TableKind
 from viewlet.visible import logger
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ class StatementRunner:
 
         match statement:
             case sql.CreateTable(query=""):
-                return _create_table(statement, database)
+                _create_table(statement, database)
+                return self._session.tell()
             case sql.CreateTable():
                 return self._create_table_as(statement, text, database)
             case sql.CreateView():
@@ -169,7 +170,9 @@ class StatementRunner:
             _check_temporary(name, database)
         if statement.if_not_exists and name in database.tables:
             return None
-        database.catalogue.check_free(name)
+        replaces = _replaces(statement, database)
+        if not replaces:
+            database.catalogue.check_free(name)
         answer = self._query(statement.query, database, text)
         names = [*statement.names, *answer.column_names[len(statement.names) :]]
         if len(names) > answer.num_columns:
@@ -183,6 +186,11 @@ class StatementRunner:
                 raise SqlError(f"two columns are named {given!r}: give one another name with AS", text)
             columns.append(Column(given, found))
         table = replace(statement.table, columns=tuple(columns))
+        if replaces:
+            rows = answer.rename_columns([column.name for column in columns])
+            _replace_table(table, rows if statement.with_rows else rows.slice(0, 0), [], database)
+            self._session.tell()
+            return int(answer.num_rows) if statement.with_rows else 0
         if not statement.with_rows or not answer.num_rows:
             database.create_table(table)
             _note_declared([name], database)
@@ -205,12 +213,10 @@ class StatementRunner:
             if statement.dropped not in names:
                 hint = did_you_mean(statement.dropped, names)
                 raise SchemaError(f"{statement.name!r} has no constraint {statement.dropped!r}{hint}")
-            database.drop([statement.dropped])
-            return
         rows = self._query(statement.rows_sql, database, text)
         known = {**catalogue.schemas(), table.name: table}
         constraints = [constraint_declaration(each, known, catalogue.aggregates) for each in statement.constraints]
-        replace_table(database, statement.name, table, rows, constraints)
+        replace_table(database, statement.name, table, rows, constraints, [statement.dropped])
         self._session.tell()
 
     def _prepare(self, name: str, text: str) -> None:
@@ -307,6 +313,8 @@ class StatementRunner:
         if keys is not None and (rows := database.rows_with_keys(schema.name, keys)) is not None:
             given[schema.name] = rows_to_arrow(schema.columns, rows.items())
         answer = self._query(statement.changes_sql, database, statement.sql, given)
+        for_key = [[f"new {schema.column_names.index(name)}" for name in key] for key in statement.first_by]
+        answer = _first_by(answer, for_key) if for_key else answer
         gone, come = _old_and_new(statement.kind, answer, schema.column_names)
         sides = [(rows, sign) for rows, sign in ((gone, -1), (come, 1)) if rows is not None]
         database.host.expect({schema.name: sum(int(rows.num_rows) for rows, _ in sides)})
@@ -316,6 +324,22 @@ class StatementRunner:
         changed, asked = _changed_rows(answer, gone, come), statement.returning
         read = {asked.name: changed} if asked.reads_others else {asked.name: changed, schema.name: changed}
         return self._query(asked.sql, database, statement.sql, read)
+
+
+def _first_by(rows: Any, keys: Sequence[Sequence[str]]) -> Any:
+    """The rows, one after the other, that share no key with one before them; a key with a NULL is none."""
+    import pyarrow as pa
+
+    taken: list[set[tuple[object, ...]]] = [set() for _ in keys]
+    columns = [list(zip(*(rows[name].to_pylist() for name in key), strict=True)) for key in keys]
+    kept: list[bool] = []
+    for values in zip(*columns, strict=True):
+        kept.append(not any(value in known for value, known in zip(values, taken, strict=True)))
+        if kept[-1]:
+            for value, known in zip(values, taken, strict=True):
+                if None not in value:
+                    known.add(value)
+    return rows.filter(pa.array(kept, pa.bool_()))
 
 
 def _primary_keys(table: BaseTable, rows: Any, database: Database) -> tuple[Row, ...]:
@@ -418,6 +442,23 @@ def _check_temporary(name: str, database: Database) -> None:
         raise SchemaError(f"{name!r} would stay in the directory: temporary tables are for a database in memory")
 
 
+def _replaces(statement: CreateTable, database: Database) -> bool:
+    """OR REPLACE, and there is a table to be replaced."""
+    name = statement.table.name
+    if not statement.or_replace or name not in database.tables:
+        return False
+    database.check_no_transaction("CREATE OR REPLACE TABLE")
+    if database.tables[name].schema.kind is not TableKind.TABLE:
+        raise SchemaError(f"{name!r} is a {database.tables[name].schema.kind.value}: DROP it first")
+    return True
+
+
+def _replace_table(table: Table, rows: Any, constraints: list[Declaration], database: Database) -> None:
+    """Puts a table with its rows in the place of one with its name, and of the constraints of that."""
+    dropped = [view.name for view in database.constraints_of(table.name)]
+    replace_table(database, table.name, table, rows, constraints, dropped)
+
+
 def _create_table(statement: CreateTable, database: Database) -> None:
     if statement.temporary:
         _check_temporary(statement.table.name, database)
@@ -425,6 +466,9 @@ def _create_table(statement: CreateTable, database: Database) -> None:
         known = {**database.catalogue.schemas(), statement.table.name: statement.table}
         aggregates = database.catalogue.aggregates
         constraints = [constraint_declaration(each, known, aggregates) for each in statement.constraints]
+        if _replaces(statement, database):
+            _replace_table(statement.table, [], constraints, database)
+            return
         database.create_table(statement.table, constraints)
         _note_declared([statement.table.name], database)
 

@@ -24,6 +24,7 @@ def table_to_json(table: Table) -> Json:
         "partition_by": list(table.partition_by),
         **({"lengths": lengths} if lengths else {}),
         **({"defaults": defaults} if defaults else {}),
+        **({"unique": table.unique} if table.unique else {}),
         **parts,
     }
 
@@ -47,6 +48,7 @@ def table_of_json(known: Json) -> Table:
         frozenset(known["non_negative"]),
         tuple(known.get("partition_by", ())),
         TimeParts(**{**known["parts"], "streams": ()}) if "parts" in known else None,
+        tuple((name, tuple(columns)) for name, columns in known.get("unique", ())),
     )
 
 

@@ -52,6 +52,8 @@ def bind_alter_table(raw: RawStatement, catalog: Mapping[str, Table]) -> AlterTa
     )
     rows = f"SELECT {cells} FROM {quoted(name)}"
     constraints = change.constraints.bound(made, catalog)
+    kept = [each for each in table.unique if each[0] != change.dropped]
+    made = replace(made, unique=(*kept, *change.constraints.unique))
     return AlterTable(name, made, rows, constraints, change.dropped)
 
 

@@ -286,8 +286,10 @@ _GUARDS = ("access", "allow", "auto", "extension", "lock", "path", "directo", "s
 
 
 def _ignored(raw: RawStatement) -> Ignored | None:
-    """SET, RESET and CREATE INDEX, which other databases need and which nothing here depends on."""
+    """SET, RESET, PRAGMA and CREATE INDEX, which other databases need and which nothing here depends on."""
     match raw.words:
+        case ("PRAGMA", name) | ("PRAGMA", name, "=", *_) if not any(guard in name.lower() for guard in _GUARDS):
+            return Ignored(f"PRAGMA does nothing here: there is no setting {unquoted(name).lower()!r}")
         case ("SET" | "RESET", name, *_) if raw.words[1] not in ("VARIABLE", "("):
             setting = raw.words[2] if name in ("SESSION", "GLOBAL", "LOCAL") and len(raw.words) > 2 else name
             setting = unquoted(setting).lower()
@@ -328,11 +330,13 @@ def _known_name(raw: RawStatement, at: int, kind: str, known: Collection[str]) -
 
 def _create(node: exp.Create, raw: RawStatement, names: Names) -> Statement:
     if node.kind == "TABLE":
-        if node.args.get("replace"):
-            raise raw.source.unsupported("CREATE OR REPLACE TABLE", node.this, "DROP it first")
         kind, _ = create_kind(raw)
+        replaces = bool(node.args.get("replace"))
+        if replaces and kind is not TableKind.TABLE:
+            raise raw.source.unsupported(f"CREATE OR REPLACE {kind.value}", node.this, "DROP it first")
         table, constraints = bind_create_table(node, kind, raw.source, names.catalog)
-        return CreateTable(table, bool(node.args.get("exists")), is_temporary(node), constraints)
+        exists = bool(node.args.get("exists"))
+        return CreateTable(table, exists, is_temporary(node), constraints, or_replace=replaces)
     if node.kind == "VIEW":
         return _create_view(node, raw, names)
     raise raw.source.unsupported(f"CREATE {node.kind}", node.this)
@@ -362,10 +366,11 @@ def _create_table_as(node: exp.Create, raw: RawStatement) -> CreateTable:
         query=raw.text[begin:end],
         names=tuple(map(name_of, columns)),
         with_rows=data is None or not data.args.get("no"),
+        or_replace=bool(node.args.get("replace")),
     )
 
 
-_READ_OF_TABLE_AS = ("this", "kind", "expression", "exists", "properties")
+_READ_OF_TABLE_AS = ("this", "kind", "expression", "exists", "properties", "replace")
 
 
 def _create_view(node: exp.Create, raw: RawStatement, known: Names) -> CreateView:

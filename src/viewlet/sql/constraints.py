@@ -27,6 +27,8 @@ class Constraints:
     def __init__(self, table: str, source: Source) -> None:
         self.table = table
         self.found: list[Constraint] = []
+        self.unique: list[tuple[str, tuple[str, ...]]] = []
+        """The names and columns of those that are UNIQUE."""
         self._source = source
         self._references: list[tuple[str | None, tuple[exp.Expr, ...], exp.Reference]] = []
         self._uniques: list[tuple[str | None, tuple[exp.Expr, ...]]] = []
@@ -60,6 +62,8 @@ class Constraints:
         """All of them, once the columns of the table are known."""
         for name, test in self._checks:
             columns = {each.name for each in test.find_all(exp.Column)}
+            if test.find(exp.Query, exp.AggFunc) is not None:
+                raise self._source.error("CHECK is about one row: it takes no query and no aggregate", test)
             text = test.sql(dialect=DIALECT)
             query = f"SELECT * FROM {quoted(self.table)} WHERE NOT ({text})"
             self._put(name, columns, "check", f"CHECK ({text})", query)
@@ -69,11 +73,12 @@ class Constraints:
             self._reference(name, self._columns(nodes, table.column_names), reference, {**catalog, table.name: table})
         return tuple(self.found)
 
-    def _unique(self, name: str | None, columns: Sequence[str]) -> None:
+    def _unique(self, name: str | None, columns: tuple[str, ...]) -> None:
         listed = ", ".join(map(quoted, columns))
         present = " AND ".join(f"{quoted(column)} IS NOT NULL" for column in columns)
         query = f"SELECT {listed} FROM {quoted(self.table)} WHERE {present} GROUP BY {listed} HAVING COUNT(*) > 1"
         self._put(name, columns, "key", f"UNIQUE ({', '.join(columns)})", query)
+        self.unique.append((self.found[-1].name, columns))
 
     def _reference(
         self, name: str | None, columns: Sequence[str], node: exp.Reference, catalog: Mapping[str, Table]

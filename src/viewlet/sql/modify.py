@@ -162,10 +162,12 @@ def _insert(node: exp.Insert, source: Source, catalog: Mapping[str, Table]) -> M
     if conflict is None and not alternative:
         return Modify("insert", target.table.name, rows, source.text, returning=returning)
     action = _on_conflict(target, conflict, alternative)
-    changes = _conflicting(target, conflict, action, names)
+    keys = _conflict_keys(target, conflict, action)
+    changes = _conflicting(target, conflict, action, names, keys)
     asks = conflict is not None and conflict.find(exp.Query) is not None
-    new_rows = NewRows(target.fresh(NEW_ROWS), rows, not asks)
-    return Modify("merge", target.table.name, changes, source.text, None, new_rows, returning)
+    new_rows = NewRows(target.fresh(NEW_ROWS), rows, not asks and keys == [target.table.primary_key])
+    several = tuple(keys) if len(keys) > 1 else ()
+    return Modify("merge", target.table.name, changes, source.text, None, new_rows, returning, several)
 
 
 def _listed(target: _Target, columns: Iterable[exp.Expr]) -> Sequence[str]:
@@ -234,44 +236,67 @@ def _check_width(rows: exp.Expr, width: int, source: Source) -> None:
 
 
 def _on_conflict(target: _Target, conflict: exp.Expr | None, alternative: str) -> str:
-    """What an INSERT does with rows whose primary key the table has: REPLACE, DO NOTHING or DO UPDATE."""
-    table, source = target.table, target.source
-    if not table.primary_key:
-        raise source.error(f"'{table.name}' has no PRIMARY KEY that rows could conflict with", conflict)
+    """What an INSERT does with rows that conflict with others: REPLACE, DO NOTHING or DO UPDATE."""
     if conflict is None:
         if alternative not in ("REPLACE", "IGNORE"):
-            raise source.unsupported(f"INSERT OR {alternative}", None)
+            raise target.source.unsupported(f"INSERT OR {alternative}", None)
         return "REPLACE" if alternative == "REPLACE" else "DO NOTHING"
-    _refuse(conflict, source, "duplicate", "constraint", "index_predicate")
-    keys = [key.this if isinstance(key, exp.Ordered) else key for key in conflict.args.get("conflict_keys") or ()]
-    if keys and {target.named(key) for key in keys} != set(table.primary_key):
-        raise source.error(f"rows conflict by the PRIMARY KEY ({', '.join(table.primary_key)}) only", conflict)
+    _refuse(conflict, target.source, "duplicate", "constraint", "index_predicate")
     return str(conflict.args["action"].name).upper()
 
 
-def _conflicting(target: _Target, conflict: exp.Expr | None, action: str, given: Sequence[str]) -> str:
-    """The changes of an INSERT of some columns whose rows may conflict.
+def _conflict_keys(target: _Target, conflict: exp.Expr | None, action: str) -> list[tuple[str, ...]]:
+    """The columns in which rows conflict if they are equal: those that are named, or of the keys that there are."""
+    table, source = target.table, target.source
+    known = [*([table.primary_key] if table.primary_key else []), *(columns for _, columns in table.unique)]
+    if not known:
+        raise source.error(f"'{table.name}' has no PRIMARY KEY or UNIQUE that rows could conflict with", conflict)
+    nodes = () if conflict is None else conflict.args.get("conflict_keys") or ()
+    named = {target.named(key.this if isinstance(key, exp.Ordered) else key) for key in nodes}
+    if named:
+        found = [key for key in known if set(key) == named]
+        if not found:
+            shown = " or ".join(f"({', '.join(key)})" for key in known)
+            raise source.error(f"rows conflict by {shown}, the keys of '{table.name}'", conflict)
+        return found[:1]
+    if action != "DO NOTHING" and len(known) > 1:
+        raise source.error(f"'{table.name}' has several keys: say which in ON CONFLICT (columns)", conflict)
+    return known
+
+
+def _conflicting(
+    target: _Target, conflict: exp.Expr | None, action: str, given: Sequence[str], keys: Sequence[tuple[str, ...]]
+) -> str:
+    """The changes of an INSERT of some columns whose rows may conflict by one of some keys.
 
     Of new rows with equal keys the last one replaces, the first one stands where nothing is to be done, and an update
-    by several is an error.
+    by several is an error. A key with a NULL is equal to none.
     """
     table = target.table
-    names = ", ".join(map(quoted, table.column_names))
-    keys = ", ".join(map(quoted, table.primary_key))
-    same = " AND ".join(f"{target.cell(name)} = excluded.{quoted(name)}" for name in table.primary_key)
-    place, order = quoted(target.fresh("place")), {"REPLACE": "DESC", "DO NOTHING": "ASC"}.get(action)
-    placed = f"(SELECT *, row_number() OVER () AS {place} FROM {quoted(target.fresh(NEW_ROWS))})"
-    if order is None:
-        chosen = f"CASE WHEN count(*) OVER (PARTITION BY {keys}) > 1 THEN {_TWICE} ELSE TRUE END"
-    else:
-        chosen = f"row_number() OVER (PARTITION BY {keys} ORDER BY {place} {order}) = 1"
+    names, place = ", ".join(map(quoted, table.column_names)), quoted(target.fresh("place"))
+    order = {"REPLACE": "DESC", "DO NOTHING": "ASC"}.get(action)
+    rows = f"(SELECT *, row_number() OVER () AS {place} FROM {quoted(target.fresh(NEW_ROWS))})"
+    for key in keys:
+        listed, has_null = ", ".join(map(quoted, key)), " OR ".join(f"{quoted(name)} IS NULL" for name in key)
+        same = " AND ".join(f"{target.cell(name)} = excluded.{quoted(name)}" for name in key)
+        if action == "DO NOTHING":
+            rows = f"(SELECT * FROM {rows} AS excluded ANTI JOIN {target.read} ON {same})"
+        if len(keys) > 1:  # which new rows stand one after the other decides: `Modify.first_by`
+            continue
+        if order is None:
+            choice = f"CASE WHEN count(*) OVER (PARTITION BY {listed}) > 1 THEN {_TWICE} ELSE TRUE END"
+            chosen = f"CASE WHEN {has_null} THEN TRUE ELSE {choice} END"
+        else:
+            chosen = f"{has_null} OR row_number() OVER (PARTITION BY {listed} ORDER BY {place} {order}) = 1"
+        rows = f"(SELECT * FROM {rows} QUALIFY {chosen})"
     chosen_rows = quoted(target.fresh("incoming"))
-    incoming = f"WITH {chosen_rows} AS MATERIALIZED (SELECT {names} FROM {placed} QUALIFY {chosen})"
+    incoming = f"WITH {chosen_rows} AS MATERIALIZED (SELECT {names} FROM {rows} ORDER BY {place})"
     every = {name: f"excluded.{quoted(name)}" for name in table.column_names}
     change = target.change(every, is_new=True)
-    added = f"SELECT 'INSERT' AS {ACTION}, {change} FROM {chosen_rows} AS excluded ANTI JOIN {target.read} ON {same}"
+    added = f"SELECT 'INSERT' AS {ACTION}, {change} FROM {chosen_rows} AS excluded"
     if action == "DO NOTHING":
         return f"{incoming} {added}"
+    added += f" ANTI JOIN {target.read} ON {same}"
     values, condition = {name: every[name] for name in given}, ""
     if conflict is not None:
         values = _assigned(target, conflict.expressions, True)

@@ -25,6 +25,7 @@ class CreateTable:
     query: str = ""
     names: tuple[str, ...] = ()
     with_rows: bool = True
+    or_replace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,8 @@ class Modify:
     """The primary keys of all rows that the condition can pick, if it says so."""
     new_rows: NewRows | None = None
     returning: Returning | None = None
+    first_by: tuple[tuple[str, ...], ...] = ()
+    """Keys of which new rows must not share one: of those that do, the first stands."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,9 @@ def bind_create_table(
         for each in columns
     )
     made = Table(name, fitted, kind, primary_key, frozenset(), known_columns(partition_by, known, source))
-    return replace(made, non_negative=constraints.non_negative(known)), constraints.bound(made, catalog)
+    made = replace(made, non_negative=constraints.non_negative(known))
+    found = constraints.bound(made, catalog)
+    return replace(made, unique=tuple(constraints.unique)), found
 
 
 def partitioning(node: exp.Create) -> tuple[list[exp.Expr], list[exp.Expr]]:
