@@ -184,7 +184,7 @@ CASES: dict[str, tuple[Action, type[ViewletError], str]] = {
         UnsupportedError,
         "ROLLUP",
     ),
-    "statement of another kind": (sql("ALTER TABLE orders ADD COLUMN x BIGINT"), SqlError, "ALTER"),
+    "statement of another kind": (sql("ALTER TABLE orders SET SCHEMA x"), SqlError, "ALTER"),
     "median": (view("SELECT MEDIAN(total) AS m FROM orders"), SqlError, "MEDIAN"),
 }
 

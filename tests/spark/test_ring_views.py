@@ -338,6 +338,7 @@ def test_columns_of_all_types_against_duckdb(tmp_path: Path, monkeypatch: pytest
     """Arrow batches stay columns up to the trees; NULLs, strings and decimals are those of the tables."""
     monkeypatch.setattr("viewlet.spark.run.units.flat_tree_node.COMPUTED_FROM", 0)
     monkeypatch.setattr(Projection, "counted", lambda *_: pytest.fail("rows were made"))
+    monkeypatch.setattr("viewlet.changes.arrow_reader.FEW_ROWS", 0)
     duckdb, pa = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow")
     join = "facts JOIN names USING (name)"
     views = {
