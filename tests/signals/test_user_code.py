@@ -197,3 +197,24 @@ def test_an_operator_that_says_that_it_is_complex_has_both_parts() -> None:
     db.insert("r", [(0, t, float(t * t)) for t in range(8)])
     assert own_view.to_arrow()["v_im"].to_pylist() == view.to_arrow()["v_im"].to_pylist()
     assert own_view.rows() == view.rows()
+
+
+@pytest.mark.parametrize("function", [own.imaginary, own.text, own.takes_two, own.ragged])
+def test_a_wrong_function_is_refused_in_a_statement_too(function: Any, tmp_path: Any) -> None:
+    """And a directory whose functions have become wrong since is opened."""
+    from viewlet.signals.declare import view_statement
+
+    with viewlet.connect(tmp_path) as db:
+        db.execute(TABLE)
+        signal = db.signal("r", key="k", time="t", value="v").sample(1)
+        right = view_statement("right", signal.select(own.fails_above_nine, is_complex=False), None)
+        wrong = view_statement("wrong", signal.select(function, is_complex=False), None)
+        with pytest.raises(SignalError):
+            db.execute(wrong)
+        assert db.views == ()
+        db.execute(right)
+        db.insert("r", [(1, 0, 2.0)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(own, "fails_above_nine", function)
+        with viewlet.connect(tmp_path) as db:
+            assert len(db.view("right")) == 1

@@ -481,6 +481,9 @@ def _create_view(statement: CreateView, text: str, database: Database) -> None:
     if is_temporary and not database.host.has_temporary_views:
         raise UnsupportedError("a temporary view on Spark", "create a view, and drop it")
     if not (statement.if_not_exists and all(each.name in database.views for each in declared)):
+        for each in declared:
+            if (rehearse := kind_defined_by(each.definition).rehearse) is not None:
+                rehearse(each.definition)
         with collecting_afterwards():
             database.create_view(*(replace(declaration(each, text), temporary=is_temporary) for each in declared))
         _note_declared([each.name for each in declared], database)

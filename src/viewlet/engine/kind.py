@@ -143,6 +143,8 @@ class ViewKind:
     """A second process can compile it ahead of time, from the statement that declared it."""
     parts: Callable[[Any], TimeParts] | None = None
     """How a definition cuts the view by time, for kinds that read the parts of streams."""
+    rehearse: Callable[[Any], None] | None = None
+    """Tries what a definition calls of the user's, before such a view is declared; not when a directory is opened."""
     answer: Callable[[Any, Callable[[str], Any]], Any] | None = None
     """The rows of a definition, as Arrow, over tables as they are (by name): its function in a query outside a view."""
     prune: Callable[[Any, str], Any] | None = None

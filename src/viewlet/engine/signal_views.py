@@ -58,6 +58,14 @@ def answer(definition: SignalQuery, table: Callable[[str], Any]) -> Any:
     return run(from_text(definition.text), {each.table: table(each.table) for each in definition.inputs}, flush=False)
 
 
+def rehearse(definition: SignalQuery) -> None:
+    """Runs the functions of a query once, with ordinary numbers."""
+    from viewlet.signals import rehearsal
+    from viewlet.signals.notation import from_text
+
+    rehearsal.rehearse(from_text(definition.text))
+
+
 def stages(subject: Subject) -> Mapping[str, Callable[[], str]]:
     """What `explain` prints of a signal query."""
 
@@ -78,6 +86,7 @@ SIGNAL_VIEWS = ViewKind(
     stages=stages,
     summary=("query", "engine"),
     handle=SignalView,
+    rehearse=rehearse,
     answer=answer,
     distributed=partitioned(plan, partition_engine, partition_keys, columns_read),
 )

@@ -14,7 +14,6 @@ from viewlet.signals.nodes import Source, is_causal, sources
 from viewlet.signals.notation import to_text
 from viewlet.signals.program import Program
 from viewlet.signals.query import Query
-from viewlet.signals.rehearsal import rehearse
 from viewlet.types import Kind, SqlType, Table
 from viewlet.visible import described
 
@@ -101,7 +100,6 @@ def view_statement(name: str, signal: Query, retain: Duration | None) -> str:
     if not is_causal(signal.node):
         raise SignalError("filters in both directions need the end of the signal: run() them over a finished table")
     Program(signal.node)
-    rehearse(signal.node)
     tables = dict.fromkeys(source.table for source in sources(signal.node))
     if "" in tables:
         raise SignalError("the signal is not over a table of this database: make it with db.signal(...)")
