@@ -70,6 +70,9 @@ def expectations(scenario: Scenario) -> list[Expectation]:
         oracle.apply(batch)
         try:
             answer = oracle.rows(scenario.sql)
+        except (duckdb.FatalException, duckdb.InternalException) as error:
+            shared_oracle.cache_clear()  # it answers no query any more
+            raise OracleError(str(error)) from error
         except duckdb.Error as error:
             raise OracleError(str(error)) from error
         found.append(Expectation(answer, answer, scenario.order))
