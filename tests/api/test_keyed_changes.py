@@ -99,3 +99,40 @@ def test_what_is_refused(call: Any, error: type[Exception], message: str) -> Non
     with pytest.raises(error, match=message):
         call(db)
     assert db.table("t").rows() == [(1, "a")]
+
+
+def test_changes_of_the_type_upsert_come_after_the_others() -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, s VARCHAR, x BIGINT DEFAULT 7)")
+    db.execute("CREATE VIEW v AS SELECT COUNT(*) AS n, SUM(x) AS x FROM t")
+    db.insert("t", [(1, "a", 1), (2, "b", 2), (3, "c", 3)])
+    changes = [
+        {"_change_type": "upsert", "k": 1, "s": "first", "x": 0},
+        {"_change_type": "delete", "k": 2, "s": "b", "x": 2},
+        {"_change_type": "UPSERT", "k": 2, "s": "again", "x": 20},
+        {"_change_type": "upsert", "k": 1, "s": "last", "x": 10},
+        {"_change_type": "insert", "k": 4, "s": "d", "x": 4},
+        {"_change_type": "upsert", "k": 4, "s": "dd"},
+    ]
+    before = db.epoch
+    db.apply({"t": changes})
+    expected = [(1, "last", 10), (2, "again", 20), (3, "c", 3), (4, "dd", 7)]
+    assert (sorted(db.table("t").rows()), db.view("v").rows(), db.epoch) == (expected, [(4, 40)], before + 1)
+    frame = pa.table(
+        {"k": [1, 3, 9], "s": ["z", "c", "n"], "x": [1, 3, 9], "_change_type": ["upsert", "delete", "upsert"]}
+    )
+    for data in (frame, frame.to_pandas()):
+        with db.transaction():
+            db.apply({"t": data})
+            assert sorted(db.table("t").rows()) == [(1, "z", 1), (2, "again", 20), (4, "dd", 7), (9, "n", 9)]
+            db.insert("t", [(3, "c", 3)])
+    db.apply({"t": [{"k": 9, "s": "n", "x": 9, "_change_type": "upsert"}]})  # nothing changes
+    for wrong, message in (
+        ([{"k": 5, "_change_type": "upset"}], "expected one of .*upsert"),
+        ([{"k": None, "_change_type": "upsert"}], "PRIMARY KEY cannot be NULL"),
+    ):
+        with pytest.raises(DataError, match=message):
+            db.apply({"t": wrong})
+    db.execute("CREATE TABLE bag (a BIGINT)")
+    with pytest.raises(SchemaError, match="no PRIMARY KEY"):
+        db.apply({"bag": [{"a": 1, "_change_type": "upsert"}]})

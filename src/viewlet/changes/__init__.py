@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from viewlet.changes.arrow import MULTIPLICITY, added_up, arrow_type, rows_to_arrow, sorted_rows
 from viewlet.changes.change import Change, Changes, ColumnChange, RowChange
+from viewlet.changes.keys import CHANGE_TYPE, UPSERT
 from viewlet.changes.sources import Source, open_source
 from viewlet.changes.values import Misfit, converter, plain, row_to_python, to_python, too_long
 from viewlet.errors import DataError
@@ -41,7 +42,6 @@ __all__ = [
     "to_python",
 ]
 
-CHANGE_TYPE = "_change_type"
 CHANGE_TYPES = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
 
 
@@ -156,7 +156,7 @@ def _multiplicity(value: object) -> int:
 
 def _change_type(value: object) -> int:
     if not isinstance(value, str) or value.lower() not in CHANGE_TYPES:
-        raise Misfit(f"expected one of {', '.join(CHANGE_TYPES)}")
+        raise Misfit(f"expected one of {', '.join((*CHANGE_TYPES, UPSERT))}")
     return CHANGE_TYPES[value.lower()]
 
 

@@ -177,15 +177,18 @@ class Connection:
         """Applies changes of several tables as one atomic batch; returns the epoch.
 
         Changes are rows or frames with a `_multiplicity` column (an integer) or a `_change_type` column ('insert',
-        'delete', 'update_preimage', 'update_postimage'); without one they are inserts. The epoch counts batches that
-        change something: an empty batch, and one whose changes cancel out, leave it alone. A change may also be a
-        product of factors (`viewlet.product`), or a list of products.
+        'delete', 'update_preimage', 'update_postimage', 'upsert'); without one they are inserts. Rows of the type
+        'upsert' come after the others of their table, and take the place of rows with their primary key. The epoch
+        counts batches that change something: an empty batch, and one whose changes cancel out, leave it alone. A change
+        may also be a product of factors (`viewlet.product`), or a list of products.
 
         A batch with a `batch_id` is applied once: handed in again with the id and `source` of a committed one, it does
         nothing. A source that cannot tell whether its last batch got through may so repeat it.
         """
         if not isinstance(batch, Mapping):
             raise DataError(f"apply() takes {{table: changes}}, not {type(batch).__name__}")
+        from viewlet.connection.keyed import change_with_upserts
+
         mark = batch_mark(batch_id, source)
         with self._session.open() as database:
             if mark is not None and mark in database.batches:
@@ -199,7 +202,7 @@ class Connection:
                     table = find(name)
                     if table.schema.name in changes:
                         raise DataError(f"table {table.schema.name!r} is given twice in one batch")
-                    changes[table.schema.name] = database.change_of(table, data, 1, encoded=True)
+                    changes[table.schema.name] = change_with_upserts(database, table, data)
                 return self._session.commit(changes, mark)
 
     @contextmanager

@@ -6,24 +6,43 @@ upsert [(1, "new")]   over   (1, "old")   ->   -(1, "old") +(1, "new")
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from viewlet.changes import Change, RowChange, describe_row, did_you_mean, to_changes
-from viewlet.changes.keys import key_values, last_first
+from viewlet.changes.keys import key_values, last_first, parted
 from viewlet.connection.database import Database
+from viewlet.engine.rows import net
 from viewlet.errors import DataError, SchemaError
 from viewlet.tables.base_table import BaseTable
 from viewlet.types import Datum, Row, Table, TableKind
 from viewlet.view import Snapshot
 
 
-def upserted(database: Database, table: BaseTable, data: object) -> Change:
-    """The change that leaves these rows, the last of several with one key, in the place of those with their keys."""
+def change_with_upserts(database: Database, table: BaseTable, data: object) -> Change:
+    """Changes as the user hands them in; rows of the type 'upsert' come after the others."""
+    parts = parted(data)
+    if parts is None:
+        return database.change_of(table, data, 1, encoded=True)
+    others, upserts = parts
+    exact = database.change_of(table, others, 1, encoded=True).rows() if len(others) else {}
+    return RowChange(net([*exact.items(), *upserted(database, table, upserts, exact).rows().items()]))
+
+
+def upserted(
+    database: Database, table: BaseTable, data: object, before: Mapping[Row, int] = MappingProxyType({})
+) -> Change:
+    """The change that leaves these rows, the last of several with one key, in the place of those with their keys.
+
+    It follows another change of the table.
+    """
     schema = _keyed(table)
     at = [schema.column_names.index(name) for name in schema.primary_key]
     latest: dict[Row, Row] = {}
     for row in database.change_of(table, last_first(data), 1, encoded=False).rows():
         latest.setdefault(tuple(row[i] for i in at), row)
-    change = dict.fromkeys(_rows_with(database, schema, list(latest)), -1)
+    there = dict.fromkeys(_rows_with(database, schema, list(latest)), 1)
+    near = {row: weight for row, weight in before.items() if tuple(row[i] for i in at) in latest}
+    change = {row: -weight for row, weight in net([*there.items(), *near.items()]).items()}
     for row in latest.values():
         if change.pop(row, None) is None:
             change[row] = 1
