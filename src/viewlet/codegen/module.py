@@ -64,6 +64,8 @@ class _TriggerWriter:
     module: ModuleWriter
     borrowable: frozenset[str]
     temporaries: Lines = field(default_factory=Lines)
+    refreshes: dict[Statement, str] = field(default_factory=dict)
+    """The functions of assignments: those of one view may differ, because triggers find other views fresh."""
 
     def write(self) -> Module:
         module = self.module
@@ -71,11 +73,15 @@ class _TriggerWriter:
         rows = [row_trigger(each, self.tables[each.table], None, simplified=is_small) for each in triggers]
         for each in rows:
             _refuse_write_before_read(each)
-        assignments = {s.view: s for trigger in triggers for s in trigger.statements if s.replaces}
+        assignments = list(dict.fromkeys(s for trigger in triggers for s in trigger.statements if s.replaces))
+        for statement in assignments:
+            same_view = sum(known.view == statement.view for known in self.refreshes)
+            number = (same_view + 1,) if same_view else ()
+            self.refreshes[statement] = module.names.function("refresh", statement.view, *number)
         increments = [statement for each in rows for statement in each.statements if not statement.replaces]
-        module.share_aggregates([*increments, *assignments.values()])
+        module.share_aggregates([*increments, *assignments])
         written = {each.table: self._trigger(each) for each in rows}
-        refreshing = {view: self._refresh(statement) for view, statement in assignments.items()}
+        refreshing = {statement: self._refresh(statement) for statement in assignments}
         products = module.products(Lines(depth=1), self.layouts)
         result = write_result(self.program, module, products, selects=True)
         final = module.requests.layouts(self.layouts)
@@ -83,7 +89,7 @@ class _TriggerWriter:
             final[journaled] = replace(final[journaled], journaled=True)
         generated = module.module(f"Triggers of {hint(self.program.name)}", final, result, [OtherArray(KEPT)])
         refreshes = {
-            trigger.table: tuple(refreshing[s.view] for s in trigger.statements if s.replaces) for trigger in triggers
+            trigger.table: tuple(refreshing[s] for s in trigger.statements if s.replaces) for trigger in triggers
         }
         return Module(generated, written, refreshes)
 
@@ -146,19 +152,20 @@ class _TriggerWriter:
 
     def _refresh_each(self, trigger: RowTrigger) -> str:
         """Where every row is to leave the views fresh, those that are assigned are assigned after each."""
-        assigned = [self.layouts[s.view] for s in trigger.statements if s.replaces]
+        assigned = [s for s in trigger.statements if s.replaces]
         if not assigned:
             return ""
         lines = Lines()
         lines.open("if each_row")
-        for layout in assigned:
+        for statement in assigned:
+            layout = self.layouts[statement.view]
             name = self.module.names.store(layout.name)
             if layout.arity:
                 lines.add(f"clear({name}_pool, {name}_index, {name}_meta, {name}_live, {name}_arity)")
             else:
                 for word in range(layout.width):
                     lines.add(f"{name}_pool[0, {word}] = 0")
-            lines.add(f"{self._refresh_name(layout.name)}(state, control)")
+            lines.add(f"{self.refreshes[statement]}(state, control)")
             with lines.block("if control[FULL] != 0"):
                 lines.add("control[ROWS_DONE] = row + 1")
                 lines.add("return row + 1")
@@ -184,12 +191,9 @@ class _TriggerWriter:
         writer = self.module.products(lines, self.layouts)
         scratches = self.module.statement(writer, self.layouts[statement.view], statement, NONE)
         lines.add("return control[FULL]")
-        name = self._refresh_name(statement.view)
+        name = self.refreshes[statement]
         self.module.function(name, (), lines.text())
         return Function(name, (), (*views_of(statement), *scratches))
-
-    def _refresh_name(self, view: str) -> str:
-        return self.module.names.function("refresh", view)
 
 
 @dataclass(frozen=True, slots=True)
