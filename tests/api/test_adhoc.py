@@ -43,7 +43,6 @@ STATEMENTS = [
     "LOAD httpfs",
     "SET enable_external_access = true",
     "RESET enable_external_access",
-    "PRAGMA enable_profiling",
     "PRAGMA database_list",
     "CALL pragma_version()",
     "USE memory",

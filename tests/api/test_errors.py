@@ -157,7 +157,7 @@ CASES: dict[str, tuple[Action, type[ViewletError], str]] = {
         DataError,
         "_change_type",
     ),
-    "unknown change type": (apply(customer=[ADA | {"_change_type": "upsert"}]), DataError, "'upsert'"),
+    "unknown change type": (apply(customer=[ADA | {"_change_type": "upset"}]), DataError, "'upset'"),
     "fractional multiplicity": (apply(customer=[ADA | {"_multiplicity": 0.5}]), DataError, "0.5"),
     "change column in insert": (insert("customer", [ADA | {"_multiplicity": 1}]), DataError, "apply()"),
     "apply to a list": (lambda db: db.apply([ADA]), DataError, "list"),  # type: ignore[arg-type]

@@ -288,7 +288,9 @@ _GUARDS = ("access", "allow", "auto", "extension", "lock", "path", "directo", "s
 def _ignored(raw: RawStatement) -> Ignored | None:
     """SET, RESET, PRAGMA and CREATE INDEX, which other databases need and which nothing here depends on."""
     match raw.words:
-        case ("PRAGMA", name) | ("PRAGMA", name, "=", *_) if not any(guard in name.lower() for guard in _GUARDS):
+        case ("PRAGMA", name, *rest) if (rest[:1] == ["="] or name.startswith(("ENABLE_", "DISABLE_"))) and not any(
+            guard in name.lower() for guard in _GUARDS
+        ):
             return Ignored(f"PRAGMA does nothing here: there is no setting {unquoted(name).lower()!r}")
         case ("SET" | "RESET", name, *_) if raw.words[1] not in ("VARIABLE", "("):
             setting = raw.words[2] if name in ("SESSION", "GLOBAL", "LOCAL") and len(raw.words) > 2 else name
