@@ -172,6 +172,16 @@ def test_rows_without_a_column_have_its_default(db: Any, rows: Any) -> None:
     assert [row[1] for row in ordered(db.table("t").rows())[3:]] == [7, None]
 
 
+@pytest.mark.parametrize("default", ["localtimestamp", "current_timestamp", "now()", "uuid()", "random() || 'x'"])
+def test_a_default_that_is_no_constant_is_computed_for_every_batch(default: str) -> None:
+    db = viewlet.connect()
+    db.execute(f"CREATE TABLE t (k INTEGER, a VARCHAR DEFAULT {default}, b VARCHAR DEFAULT '(now' || ' uuid()')")
+    for k in range(3):
+        db.insert("t", [{"k": k}])
+    assert len({row[1] for row in db.table("t").rows()}) == 3
+    assert {row[2] for row in db.table("t").rows()} == {"(now uuid()"}
+
+
 @pytest.mark.parametrize(
     ("sql", "error", "message"),
     [

@@ -5,6 +5,7 @@ CREATE TABLE t (k INTEGER, at TIMESTAMP DEFAULT now());  insert("t", [{"k": 1}])
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from viewlet.changes.values import plain
 from viewlet.duckdb_access import open_duckdb
 from viewlet.errors import DataError
-from viewlet.types import Column, Table
+from viewlet.types import Column, Kind, Table
 
 
 def completed(table: Table, data: Any) -> Any:
@@ -57,7 +58,7 @@ def _missing(defaults: Sequence[Column], names: Iterable[str]) -> list[Column]:
 
 
 def default_values(column: Column, count: int) -> list[Any]:
-    """What a default is for so many rows."""
+    """The values of a default for this many rows."""
     assert column.default is not None
     if not count:
         return []
@@ -65,13 +66,15 @@ def default_values(column: Column, count: int) -> list[Any]:
     return [fixed[0]] * count if fixed is not None else _evaluated(column.default, count)
 
 
+_TEXT = re.compile(r"'(?:[^']|'')*'")
+_CONSTANT_WORDS = {"CAST", "AS", "TRUE", "FALSE", "NULL", "AND", "OR", "NOT"} | {kind.value for kind in Kind}
+
+
 @lru_cache(1024)
 def _fixed_value(text: str) -> tuple[Any] | None:
-    """The value of an expression that calls no function but CAST; others may have another value for each row."""
-    words = text.replace("CAST(", "").replace("DECIMAL(", "").replace("VARCHAR(", "")
-    if "(" in words or "current_" in words.lower():
-        return None
-    return (_evaluated(text, 1)[0],)
+    """The value of an expression of literals; one with any other word may have another value for each row."""
+    words = re.findall(r"[^\W\d]\w*", _TEXT.sub("", text))
+    return (_evaluated(text, 1)[0],) if _CONSTANT_WORDS.issuperset(word.upper() for word in words) else None
 
 
 def _evaluated(text: str, count: int) -> list[Any]:
