@@ -133,6 +133,9 @@ def test_changes_of_the_type_upsert_come_after_the_others() -> None:
     ):
         with pytest.raises(DataError, match=message):
             db.apply({"t": wrong})
+    absent = {"k": 5, "s": "none", "x": 1}
+    with pytest.raises(DataError, match="it is not there"):
+        db.apply({"t": [absent | {"_change_type": "delete"}, absent | {"_change_type": "upsert", "s": "other"}]})
     db.execute("CREATE TABLE bag (a BIGINT)")
     with pytest.raises(SchemaError, match="no PRIMARY KEY"):
         db.apply({"bag": [{"a": 1, "_change_type": "upsert"}]})

@@ -42,7 +42,8 @@ def upserted(
         latest.setdefault(tuple(row[i] for i in at), row)
     there = dict.fromkeys(_rows_with(database, schema, list(latest)), 1)
     near = {row: weight for row, weight in before.items() if tuple(row[i] for i in at) in latest}
-    change = {row: -weight for row, weight in net([*there.items(), *near.items()]).items()}
+    present = net([*there.items(), *near.items()])
+    change = {row: -weight for row, weight in present.items() if weight > 0}  # what is absent, its delete refuses
     for row in latest.values():
         if change.pop(row, None) is None:
             change[row] = 1
