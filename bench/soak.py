@@ -4,10 +4,10 @@
     python -m bench.soak --kinds lag,gapfill,median --folder   # stream views in a directory
     python -m bench.soak --kinds sums,triangle --engine interpreter --minutes 60
 
-Every batch brings groups and texts that no batch before had, and what is live stays the same: streams retain a few
-minutes, rows of tables are deleted after a few batches. A kind that holds on to what is gone grows by so many bytes a
-batch: the slope of the last two thirds of the run (Theil and Sen), of the resident set and of what is allocated from
-the heap (`mallinfo2` of glibc). The first tells what a machine has to have, the second leaves out fragmentation.
+Every batch brings new groups and texts, while the amount of live data stays the same: streams retain a few minutes, and
+rows of tables are deleted after a few batches. A kind that holds on to what is gone grows with every batch. Its growth
+is the slope over the last two thirds of the run (Theil and Sen), in bytes a batch: of the resident set, which is what a
+machine needs, and of the heap (`mallinfo2` of glibc), which leaves out fragmentation.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class _Heap(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What a process has after so many batches, in bytes: resident, and allocated from the heap."""
+    """Memory of a process after a number of batches, in bytes: the resident set, and what is allocated on the heap."""
 
     batch: int
     resident: int
@@ -266,7 +266,7 @@ def allocated() -> int:
 
 
 def soak(kind: str, batches: int, seconds: float, engine: str, folder: str | None) -> list[Point]:
-    """Runs a kind for so many batches or seconds, whichever is over first."""
+    """Runs a kind until the batches or the seconds are up, whichever happens first."""
     db, batch = database(kind, engine, folder)
     points: list[Point] = []
     begin, step = time.monotonic(), max(batches // POINTS, 1)

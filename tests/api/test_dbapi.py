@@ -32,7 +32,9 @@ class TestCompliance(dbapi20.DatabaseAPI20Test):
 
     def test_setoutputsize(self) -> None:
         with self._connect() as connection:
-            connection.cursor().setoutputsize(1000)
+            cursor = connection.cursor()
+            cursor.setoutputsize(1000)
+            assert cursor.execute("SELECT 'a' AS s").fetchall() == [("a",)]
 
     def test_non_idempotent_close(self) -> None:
         connection = self._connect()

@@ -74,7 +74,8 @@ def test_libraries_read_relations_as_arrow_streams(db: Any) -> None:
     t = db.table("t")
     assert pa.table(t).to_pylist() == t.to_arrow().to_pylist()
     assert pl.DataFrame(t).rows() == t.rows()
-    assert duckdb.sql("SELECT SUM(k) FROM t").fetchall() == [(3,)]
+    with duckdb.connect() as other:
+        assert other.sql("SELECT SUM(k) FROM t").fetchall() == [(3,)]
     assert pa.RecordBatchReader.from_stream(db.view("v")).read_all().num_rows == 2
     made = t.to_numpy()
     assert made["k"].tolist() == [1, 2]

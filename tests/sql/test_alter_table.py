@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,10 @@ import pytest
 
 import viewlet
 from tests.interrupts.harness import Interruption
+from tests.sql.hosts import HOSTS, Open, opener, ordered
 from viewlet.errors import DataError, SchemaError, SqlError, StateError, UnsupportedError, ViewletError
 from viewlet.runtime.durable.store import StateStore
 
-Open = Callable[[], Any]
 T = "CREATE TABLE t (k INTEGER PRIMARY KEY, g VARCHAR, x DOUBLE)"
 VIEWS = {
     "sums": "SELECT g, SUM(x) AS x, COUNT(*) AS n FROM t GROUP BY g",
@@ -26,20 +26,15 @@ VIEWS = {
 }
 
 
-@pytest.fixture(params=["memory", "directory", "compiled"])
+@pytest.fixture(params=HOSTS[:3])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    place = tmp_path if request.param == "directory" else None
-    return lambda: viewlet.connect(place, engine="compiled" if request.param == "compiled" else "interpreter")
+    return opener(request.param, tmp_path)
 
 
 @pytest.fixture
 def db(opened: Open) -> Iterator[Any]:
     with opened() as made:
         yield made
-
-
-def ordered(rows: Any) -> list[Any]:
-    return sorted((tuple(row) for row in rows), key=repr)
 
 
 def statement(chance: random.Random, columns: list[str], step: int) -> str:

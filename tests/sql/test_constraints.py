@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +13,19 @@ import pyarrow as pa
 import pytest
 
 import viewlet
-from viewlet.connection.spark_facade import connect_inline
+from tests.sql.hosts import HOSTS, Open, opener, ordered
 from viewlet.errors import DataError, SchemaError, SqlError, UnsupportedError, ViewletError
 
-HOSTS = ("memory", "directory", "compiled", "spark")
 TABLES = """
     CREATE TABLE p (k INTEGER PRIMARY KEY, "n Ä" VARCHAR UNIQUE, x INTEGER DEFAULT 3 + 1, CHECK (x > 0 OR x < -5));
     CREATE TABLE c (id INTEGER PRIMARY KEY, p INTEGER REFERENCES p (k), q DOUBLE, s DECIMAL(4,1) DEFAULT 0.5,
                     CONSTRAINT pairs UNIQUE (p, q), CHECK (q <> s), parent INTEGER REFERENCES c (id))
 """
-Open = Callable[[], Any]
 
 
 @pytest.fixture(params=HOSTS)
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    if request.param == "spark":
-        return lambda: connect_inline(tmp_path, 2, sync=False)
-    place = tmp_path if request.param == "directory" else None
-    return lambda: viewlet.connect(place, engine="compiled" if request.param == "compiled" else "interpreter")
+    return opener(request.param, tmp_path)
 
 
 @pytest.fixture
@@ -58,10 +53,6 @@ def statement(chance: random.Random) -> str:
             f"DELETE FROM c WHERE id <> {k}",
         ]
     )
-
-
-def ordered(rows: Any) -> list[Any]:
-    return sorted((tuple(row) for row in rows), key=repr)
 
 
 PLAIN = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,9 @@ import duckdb
 import pytest
 
 import viewlet
-from viewlet.connection.spark_facade import connect_inline
+from tests.sql.hosts import Open, opener, ordered
 from viewlet.errors import SchemaError, SqlError, StateError, UnsupportedError, ViewletError
 
-Open = Callable[[], Any]
 R = "CREATE TABLE r (a INTEGER, b VARCHAR); INSERT INTO r VALUES (1, 'x'), (2, NULL), (2, NULL), (NULL, '')"
 QUERIES = (
     "SELECT a, b FROM r",
@@ -30,13 +28,7 @@ QUERIES = (
 
 @pytest.fixture(params=["memory", "directory", "spark"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    if request.param == "spark":
-        return lambda: connect_inline(tmp_path, 2, sync=False)
-    return lambda: viewlet.connect(tmp_path if request.param == "directory" else None)
-
-
-def ordered(rows: Any) -> list[Any]:
-    return sorted((tuple(row) for row in rows), key=repr)
+    return opener(request.param, tmp_path)
 
 
 def test_the_rows_are_those_of_the_query(opened: Open) -> None:

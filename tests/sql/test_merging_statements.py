@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import viewlet
+from tests.sql.hosts import ordered
 from viewlet.errors import DataError, SqlError, UnsupportedError, ViewletError
 
 TABLES = """
@@ -133,10 +134,6 @@ def test_random_statements(seed: int, engine: str, tmp_path: Path) -> None:
         assert ordered(db.table("t").rows()) == ordered(oracle.execute("SELECT * FROM t").fetchall()), sql
         assert ordered(db.view("w").rows()) == ordered(oracle.execute(VIEW).fetchall()), sql
     assert done > 90
-
-
-def ordered(found: Any) -> list[Any]:
-    return sorted((tuple(row) for row in found), key=repr)
 
 
 @pytest.fixture

@@ -14,23 +14,16 @@ import pyarrow as pa
 import pytest
 
 import viewlet
-from tests.sql.test_merging_statements import STATEMENTS, TABLES, VIEW, ordered
+from tests.sql.hosts import HOSTS, opener, ordered
+from tests.sql.test_merging_statements import STATEMENTS, TABLES, VIEW
 from viewlet.connection import transaction
-from viewlet.connection.spark_facade import SparkConnection, connect_inline
+from viewlet.connection.spark_facade import SparkConnection
 from viewlet.errors import DataError, SchemaError, UnsupportedError
-
-HOSTS = ("memory", "directory", "compiled", "spark")
-
-
-def opened(host: str, place: Path) -> Any:
-    if host == "spark":
-        return connect_inline(place, 2, sync=False)
-    return viewlet.connect(place if host == "directory" else None, engine=host if host == "compiled" else "interpreter")
 
 
 @pytest.fixture(params=HOSTS)
 def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    with opened(request.param, tmp_path) as made:
+    with opener(request.param, tmp_path)() as made:
         made.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v VARCHAR); CREATE TABLE bag (a BIGINT)")
         made.execute("CREATE MATERIALIZED VIEW w AS SELECT v, COUNT(*) AS n FROM t GROUP BY v")
         made.insert("t", [(1, "a"), (2, "b")])
@@ -42,7 +35,7 @@ def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 def test_random_transactions(seed: int, host: str, tmp_path: Path) -> None:
     """DuckDB gives a transaction up at its first error, so both are rolled back then."""
     chance, oracle, committed = random.Random(seed), duckdb.connect(), 0
-    with opened(host, tmp_path) as db:
+    with opener(host, tmp_path)() as db:
         oracle.execute(TABLES)
         db.execute(TABLES)
         db.execute(f"CREATE MATERIALIZED VIEW w AS {VIEW}")

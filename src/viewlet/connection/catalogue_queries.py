@@ -26,8 +26,8 @@ def _tables(database: Database) -> Any:
     """Tables, streams and views with their rows; a stream keeps none."""
     import pyarrow as pa
 
-    hidden = {name for name, view in database.views.items() if view.declared.constraint is not None}
-    schemas = sorted((name, schema) for name, schema in database.catalogue.schemas().items() if name not in hidden)
+    shown = {*database.tables, *database.catalogue.visible_views}
+    schemas = sorted((name, schema) for name, schema in database.catalogue.schemas().items() if name in shown)
     rows = [None if schema.is_forgetful else database.stats(name).get("rows") for name, schema in schemas]
     return pa.table(
         {
@@ -42,8 +42,8 @@ def _views(database: Database) -> Any:
     """Views with what maintains them and what that has cost."""
     import pyarrow as pa
 
-    shown = sorted(view.name for view in database.views.values() if view.declared.constraint is None)
-    stats: dict[str, dict[str, Any]] = {name: dict(database.stats(name)) for name in shown}
+    names = sorted(database.catalogue.visible_views)
+    stats: dict[str, dict[str, Any]] = {name: dict(database.stats(name)) for name in names}
     return pa.table(
         {
             "name": pa.array(stats, pa.string()),

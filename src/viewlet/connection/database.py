@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Change, Changes, RowChange, rows_to_arrow, sorted_rows
 from viewlet.changes.defaults import completed
+from viewlet.connection.announcements import Announcement, announcements
 from viewlet.connection.journal import (
     DROP,
     TABLE,
@@ -50,22 +51,12 @@ from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.durable.log import Record
 from viewlet.tables import BaseTable
 from viewlet.types import Column, Row, Table
-from viewlet.view import Callback, Snapshot
+from viewlet.view import Snapshot
 from viewlet.visible import logger
 
 if TYPE_CHECKING:
     from viewlet.engine.background import Task
     from viewlet.engine.choice import Choice
-
-
-@dataclass(frozen=True, slots=True)
-class Announcement:
-    """One subscriber's share of a committed batch; `call` hands it over."""
-
-    view: str
-    epoch: int
-    token: object
-    call: partial[object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,18 +210,18 @@ class Database:
 
     # -- BEGIN ... COMMIT ---------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def begin_transaction(self) -> None:
         """From now on changes are held back."""
         if self.transaction is not None:
             raise SchemaError("a transaction is open already: COMMIT or ROLLBACK ends it")
-        self.transaction = Transaction()
+        self.transaction = Transaction(self.catalogue)
 
-    def end(self) -> Transaction:
+    def end_transaction(self) -> Transaction:
         """Ends a transaction, whose changes are still to be applied."""
         transaction, self.transaction = self._open_transaction(), None
         return transaction
 
-    def give_up(self) -> None:
+    def roll_back_transaction(self) -> None:
         """Ends a transaction without its changes."""
         self.take_back_declarations(self._open_transaction())
         self.transaction = None
@@ -251,14 +242,9 @@ class Database:
         if self.transaction is not None:
             raise SchemaError(f"{what} in a transaction could not be taken back: COMMIT or ROLLBACK first")
 
-    def hold(self, batch: Batch) -> None:
-        """Adds changes to the transaction."""
-        self._open_transaction().hold(batch, self.tables, self.catalogue.readers)
-
     def is_readable(self, name: str) -> bool:
-        """Whether what is to be read is there: a view that an open transaction concerns changes at COMMIT."""
-        changed = () if self.transaction is None or name not in self.views else self.transaction.changed()
-        return not changed or self.views[name] not in self.catalogue.reach(changed).views
+        """It has the rows that it should have: a view that an open transaction concerns changes at COMMIT."""
+        return self.transaction is None or not self.transaction.concerns(name)
 
     def check_readable(self, name: str) -> None:
         """Refuses to read a view that would be out of date."""
@@ -267,7 +253,7 @@ class Database:
 
     def _held(self, name: str) -> Changes:
         """What the transaction changes of a table."""
-        return {} if self.transaction is None else self.transaction.rows(name, self.tables)
+        return {} if self.transaction is None else self.transaction.rows(name)
 
     def _rows_of(self, name: str) -> Changes:
         """The rows of a kept table, with what the transaction changes."""
@@ -296,14 +282,13 @@ class Database:
         after = replace(self.committed, epoch=self.epoch + 1, version=self.version + 1)
 
         def work() -> None:
-            batch = self.make_filled_table(table, rows, after.epoch)
+            batch = self.fill(table, rows, after.epoch)
             self.journal.declare(TABLE, table_to_json(table), (batch,), after.epoch)
 
         self._make_table(table, (), after, work, lambda: None)
 
-    def make_filled_table(self, table: Table, rows: object, epoch: int) -> Record:
-        """A table with its first rows, which are a batch; returns the record of that."""
-        self._put_table(table)
+    def fill(self, table: Table, rows: object, epoch: int) -> Record:
+        """Puts the first rows into a new table, as a batch; returns the record of that."""
         made = self.tables[table.name]
         self.host.expect({table.name: rows_in(rows)})
         change = self.change_of(made, rows, 1, encoded=False)
@@ -333,7 +318,7 @@ class Database:
         self.host.check_table(table)
 
         def all_work() -> None:
-            self._put_table(table)
+            self.put_table(table)
             work()
 
         def all_finished() -> None:
@@ -455,7 +440,8 @@ class Database:
         if replaced is not None:
             self.host.forget_view(replaced)
 
-    def _put_table(self, table: Table) -> None:
+    def put_table(self, table: Table) -> None:
+        """Makes an empty table part of the database."""
         self.tables[table.name] = self.host.make_table(table)
 
     def _forget_table(self, name: str) -> None:
@@ -521,7 +507,7 @@ class Database:
         rows = self.catalogue.find_kept(name).store.with_keys(keys)
         if rows is None or self.transaction is None:
             return rows
-        held = self.transaction.rows_with_keys(name, keys, self.tables)
+        held = self.transaction.rows_with_keys(name, keys)
         return net([*rows.items(), *held.items()])
 
     def compilations(self) -> list[Task[Choice]]:
@@ -573,7 +559,7 @@ class Database:
             for view, changes in self.host.run(after.epoch, changed, reached.views):
                 view.check(changes)
                 if view.followers or (changes and view.subscribers):
-                    news.extend(self.announcements(view, changes, after.epoch))
+                    news.extend(announcements(view, changes, after.epoch))
             self.journal.batch(after.epoch, changed, mark)
 
         finish = partial(self._finish, reached.maintainers, tables, iter(news))
@@ -581,20 +567,6 @@ class Database:
         if self._pending is None:
             self._afterwards("a snapshot", self.journal.settled)
             self._afterwards("moving a view to a better engine", partial(self.host.settle, reached.maintainers))
-
-    @staticmethod
-    def announcements(view: MaintainedView, changes: Changes, epoch: int) -> list[Announcement]:
-        """What a batch tells the subscribers of a view: its rows, or a change in the form of its engine."""
-        told: list[tuple[dict[object, Callback], object]] = []
-        if changes and view.subscribers:
-            told.append((view.subscribers, rows_to_arrow(view.columns, sorted_rows(changes), with_multiplicity=True)))
-        if view.followers and (own := view.engine.own_change()) is not None:
-            told.append((view.followers, own))
-        return [
-            Announcement(view.name, epoch, token, partial(callback, epoch, change))
-            for callbacks, change in told
-            for token, callback in callbacks.items()
-        ]
 
     def _note(self, mark: BatchMark | None) -> None:
         """A batch that changes nothing has been committed too."""

@@ -214,18 +214,18 @@ class Connection:
         of the connection: other threads that use it change tables within it too.
         """
         with self._session.open() as database:
-            database.begin()
+            database.begin_transaction()
             ours = database.transaction
         try:
             yield
         except BaseException:
             with self._session.open() as database:
                 if database.transaction is ours:
-                    database.give_up()
+                    database.roll_back_transaction()
             raise
         with self._session.open() as database:
             if database.transaction is ours:
-                self._session.end()
+                self._session.commit_transaction()
 
     def _change(self, name: str, signed: list[tuple[object, int]]) -> int:
         with self._session.lock:
@@ -266,7 +266,7 @@ class Connection:
     def views(self) -> tuple[str, ...]:
         """The names of the views, in the order of their declaration."""
         with self._session.open() as database:
-            return tuple(name for name, view in database.views.items() if view.declared.constraint is None)
+            return tuple(database.catalogue.visible_views)
 
     def table(self, name: str) -> StoredTable:
         """A handle to read the rows of a table."""

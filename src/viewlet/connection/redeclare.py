@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from viewlet.connection.announcements import Announcement, announcements
 from viewlet.connection.journal import ALTER, declared_again, view_to_json
 from viewlet.engine.catalogue_json import Json, table_to_json
 from viewlet.engine.declaration import Declaration
@@ -23,7 +24,7 @@ from viewlet.hosts.contract import Start
 from viewlet.types import Row, SqlType, Table
 
 if TYPE_CHECKING:
-    from viewlet.connection.database import Announcement, Database
+    from viewlet.connection.database import Database
 
 
 def replace_table(
@@ -53,7 +54,8 @@ def replace_table(
         put_back.append(set_aside(old))
         database.tables.pop(name)
         exchange.begin()
-        batch = database.make_filled_table(table, rows, after.epoch)
+        database.put_table(table)
+        batch = database.fill(table, rows, after.epoch)
         exchange.declare_readers(after.epoch)
         for declared in constraints:
             exchange.start(declared)
@@ -152,12 +154,12 @@ class _Exchange:
         """What the rows gain and lose; where columns have other types, all old rows go before the new ones come."""
         if before.name not in self._shown:
             return
-        announced, gone, come = self._database.announcements, self._shown[before.name], dict(view.rows())
+        gone, come = self._shown[before.name], dict(view.rows())
         if _shape(before) == _shape(view):
-            self._news += announced(view, difference(gone, come), epoch)
+            self._news += announcements(view, difference(gone, come), epoch)
         else:
-            self._news += announced(before, {row: -weight for row, weight in gone.items()}, epoch)
-            self._news += announced(view, come, epoch)
+            self._news += announcements(before, {row: -weight for row, weight in gone.items()}, epoch)
+            self._news += announcements(view, come, epoch)
 
     def finish(self) -> None:
         self._database.host.commit()

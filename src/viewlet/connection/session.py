@@ -89,7 +89,7 @@ class Session:
             if database.transaction is not None:
                 if mark is not None:
                     raise DataError("a batch with an id is one of its own: COMMIT the open transaction first")
-                database.hold(changes)
+                database.transaction.hold(changes)
                 return database.epoch
             database.apply(changes, mark)
             epoch = database.epoch
@@ -110,13 +110,13 @@ class Session:
             except Exception:  # what is left is delivered with the next batch
                 logger.exception("epoch %d is committed; telling subscribers of it failed", epoch)
 
-    def end(self) -> int:
+    def commit_transaction(self) -> int:
         """Applies what an open transaction has changed, as one batch; if that is refused, nothing is left of it."""
         with self.lock:
             database = self.database()
-            transaction, before = database.end(), database.epoch
+            transaction, before = database.end_transaction(), database.epoch
             try:
-                return self.commit(transaction.changes(database.tables))
+                return self.commit(transaction.changes())
             except BaseException:
                 if database.epoch == before:
                     database.take_back_declarations(transaction)

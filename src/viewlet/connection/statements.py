@@ -153,7 +153,11 @@ class StatementRunner:
             case sql.Transact(action):
                 return self._transact(action, database)
             case sql.Prepare(name, prepared):
-                return self._prepare(name, prepared)
+                self._prepared[name] = prepared
+                return None
+            case sql.Deallocate(name):
+                self._prepared.pop(self._prepared_name(name, text))
+                return None
             case sql.Execute():
                 return self._execute(statement, text, database)
             case sql.Ignored(notice):
@@ -163,8 +167,6 @@ class StatementRunner:
 
     def _create_table_as(self, statement: CreateTable, text: str, database: Database) -> int | None:
         """A table with the columns and the rows of a query, in one step; the answer is the number of the rows."""
-        from viewlet.changes.arrow import type_of_arrow
-
         name = statement.table.name
         if statement.temporary:
             _check_temporary(name, database)
@@ -174,78 +176,58 @@ class StatementRunner:
         if not replaces:
             database.catalogue.check_free(name)
         answer = self._query(statement.query, database, text)
-        names = [*statement.names, *answer.column_names[len(statement.names) :]]
-        if len(names) > answer.num_columns:
-            raise SqlError(f"{len(names)} names for {answer.num_columns} columns", text)
-        columns: list[Column] = []
-        for column, field in zip(names, answer.schema, strict=True):
-            found, given = type_of_arrow(field.type), column.lower() if column.isidentifier() else column
-            if found is None:
-                raise UnsupportedError(f"a column of type {field.type}", f"CAST {column!r} to another type", sql=text)
-            if given in {each.name for each in columns}:
-                raise SqlError(f"two columns are named {given!r}: give one another name with AS", text)
-            columns.append(Column(given, found))
-        table = replace(statement.table, columns=tuple(columns))
-        if replaces:
-            rows = answer.rename_columns([column.name for column in columns])
-            _replace_table(table, rows if statement.with_rows else rows.slice(0, 0), [], database)
-            self._session.tell()
-            return int(answer.num_rows) if statement.with_rows else 0
-        if not statement.with_rows or not answer.num_rows:
-            database.create_table(table)
-            _note_declared([name], database)
-            return 0
+        columns = _columns_of(answer, statement.names, text)
+        table = replace(statement.table, columns=columns)
         rows = answer.rename_columns([column.name for column in columns])
-        if database.transaction is not None:
+        if not statement.with_rows:
+            rows = rows.slice(0, 0)
+        if replaces:
+            _replace_table(table, rows, [], database)
+            self._session.tell()
+        elif database.transaction is not None or not rows.num_rows:
             database.create_table(table)
             _note_declared([name], database)
             self._session.commit({name: database.change_of(database.tables[name], rows, 1, encoded=False)})
         else:
             database.create_table_with(table, rows)
-        return int(answer.num_rows)
+        return int(rows.num_rows)
 
     def _alter_table(self, statement: AlterTable, text: str, database: Database) -> None:
         """Puts another table, with its rows, in the place of one; its views and constraints are declared again."""
         database.check_no_transaction("ALTER TABLE")
-        catalogue, table = database.catalogue, statement.table
-        if statement.dropped:
-            names = [view.name for view in database.constraints_of(statement.name)]
-            if statement.dropped not in names:
-                hint = did_you_mean(statement.dropped, names)
-                raise SchemaError(f"{statement.name!r} has no constraint {statement.dropped!r}{hint}")
+        catalogue, table, dropped = database.catalogue, statement.table, statement.dropped
+        names = [view.name for view in database.constraints_of(statement.name)]
+        for each in dropped:
+            if each not in names:
+                raise SchemaError(f"{statement.name!r} has no constraint {each!r}{did_you_mean(each, names)}")
         rows = self._query(statement.rows_sql, database, text)
         known = {**catalogue.schemas(), table.name: table}
         constraints = [constraint_declaration(each, known, catalogue.aggregates) for each in statement.constraints]
-        replace_table(database, statement.name, table, rows, constraints, [statement.dropped])
+        replace_table(database, statement.name, table, rows, constraints, dropped)
         self._session.tell()
-
-    def _prepare(self, name: str, text: str) -> None:
-        """Keeps a statement for EXECUTE, or with no text forgets it."""
-        if text:
-            self._prepared[name] = text
-        elif self._prepared.pop(name, None) is None:
-            raise SqlError(f"there is no prepared statement {name!r}" + did_you_mean(name, self._prepared))
 
     def _execute(self, statement: Execute, text: str, database: Database) -> Any:
         """Runs a prepared statement; its values may be expressions."""
-        name = statement.name
-        if name not in self._prepared:
-            raise SqlError(f"there is no prepared statement {name!r}" + did_you_mean(name, self._prepared), text)
+        prepared = self._prepared[self._prepared_name(statement.name, text)]
         values: list[object] = []
         if statement.values_sql:
             answer = self._query(statement.values_sql, database, text)
             values = [column[0].as_py() for column in answer.columns]
-        given = dict(zip(statement.names, values, strict=True)) if statement.names else values
-        return self.run_with(self._prepared[name], given)
+        return self.run_with(prepared, dict(zip(statement.names, values, strict=True)) if statement.names else values)
+
+    def _prepared_name(self, name: str, text: str) -> str:
+        if name not in self._prepared:
+            raise SqlError(f"there is no prepared statement {name!r}" + did_you_mean(name, self._prepared), text)
+        return name
 
     def _transact(self, action: str, database: Database) -> None:
         match action:
             case "BEGIN":
-                database.begin()
+                database.begin_transaction()
             case "COMMIT":
-                self._session.end()
+                self._session.commit_transaction()
             case _:
-                database.give_up()
+                database.roll_back_transaction()
 
     def _select(self, statement: Select, database: Database) -> Any:
         """The answer of a query; a table function that it reads is computed from tables as they are."""
@@ -313,8 +295,9 @@ class StatementRunner:
         if keys is not None and (rows := database.rows_with_keys(schema.name, keys)) is not None:
             given[schema.name] = rows_to_arrow(schema.columns, rows.items())
         answer = self._query(statement.changes_sql, database, statement.sql, given)
-        for_key = [[f"new {schema.column_names.index(name)}" for name in key] for key in statement.first_by]
-        answer = _first_by(answer, for_key) if for_key else answer
+        if statement.first_by:
+            place = {name: f"new {i}" for i, name in enumerate(schema.column_names)}
+            answer = _first_by(answer, [[place[name] for name in key] for key in statement.first_by])
         gone, come = _old_and_new(statement.kind, answer, schema.column_names)
         sides = [(rows, sign) for rows, sign in ((gone, -1), (come, 1)) if rows is not None]
         database.host.expect({schema.name: sum(int(rows.num_rows) for rows, _ in sides)})
@@ -324,6 +307,23 @@ class StatementRunner:
         changed, asked = _changed_rows(answer, gone, come), statement.returning
         read = {asked.name: changed} if asked.reads_others else {asked.name: changed, schema.name: changed}
         return self._query(asked.sql, database, statement.sql, read)
+
+
+def _columns_of(answer: Any, names: Sequence[str], text: str) -> tuple[Column, ...]:
+    """The columns of a table that takes the answer of a query; the first ones have other names."""
+    from viewlet.changes.arrow import type_of_arrow
+
+    if len(names) > answer.num_columns:
+        raise SqlError(f"{len(names)} names for {answer.num_columns} columns", text)
+    columns: dict[str, Column] = {}
+    for written, field in zip([*names, *answer.column_names[len(names) :]], answer.schema, strict=True):
+        name, found = written.lower() if written.isidentifier() else written, type_of_arrow(field.type)
+        if found is None:
+            raise UnsupportedError(f"a column of type {field.type}", f"CAST {written!r} to another type", sql=text)
+        if name in columns:
+            raise SqlError(f"two columns are named {name!r}: give one another name with AS", text)
+        columns[name] = Column(name, found)
+    return tuple(columns.values())
 
 
 def _first_by(rows: Any, keys: Sequence[Sequence[str]]) -> Any:

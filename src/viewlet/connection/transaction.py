@@ -11,23 +11,22 @@ leaves what is held as it was. Views are maintained at COMMIT, and are not read 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from viewlet.changes import Change, Changes, RowChange
+from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.contract import Batch
-from viewlet.tables import BaseTable
 from viewlet.types import Row
-
-Readers = Callable[[str], Sequence[str]]
 
 
 class Transaction:
-    """The changes of the statements since BEGIN, and the tables and views that they declared."""
+    """The changes of the statements since BEGIN, and the names of the tables and views that they declared."""
 
-    def __init__(self) -> None:
+    def __init__(self, catalogue: Catalogue) -> None:
         self.declared: list[str] = []
+        self._catalogue = catalogue
         self._steps: list[Batch] = []
         self._tables: dict[str, _HeldRows] = {}
         self._counted: int | None = 0
@@ -38,38 +37,40 @@ class Transaction:
         """Another one after every change."""
         return len(self._steps)
 
-    def hold(self, batch: Batch, tables: Mapping[str, BaseTable], readers: Readers) -> None:
+    def hold(self, batch: Batch) -> None:
         """Adds the changes of one statement."""
-        self._count(tables)
+        self._count()
         for name, change in batch.items():
             if change:
                 held = self._tables.get(name)
                 seen = change if held is None else held.seen_by(change)
-                tables[name].check(seen, partial(readers, name))
+                self._catalogue.tables[name].check(seen, partial(self._catalogue.readers, name))
         self._steps.append(dict(batch))
 
-    def changes(self, tables: Mapping[str, BaseTable]) -> dict[str, Change]:
+    def changes(self) -> dict[str, Change]:
         """What all statements together change."""
         if len(self._steps) == 1:
             return dict(self._steps[0])
-        self._count(tables)
+        self._count()
         return {name: RowChange(held.rows) for name, held in self._tables.items()}
 
-    def changed(self) -> tuple[str, ...]:
-        """The tables that have been changed."""
-        return tuple({name: None for step in self._steps for name, change in step.items() if change})
+    def concerns(self, name: str) -> bool:
+        """A view, which changes at COMMIT, reads a table that has been changed."""
+        changed = tuple({table: None for step in self._steps for table, change in step.items() if change})
+        view = self._catalogue.views.get(name)
+        return view is not None and bool(changed) and view in self._catalogue.reach(changed).views
 
-    def rows(self, name: str, tables: Mapping[str, BaseTable]) -> Changes:
+    def rows(self, name: str) -> Changes:
         """What is held of one table."""
-        self._count(tables)
+        self._count()
         return self._tables[name].rows if name in self._tables else {}
 
-    def rows_with_keys(self, name: str, keys: Sequence[Row], tables: Mapping[str, BaseTable]) -> Changes:
+    def rows_with_keys(self, name: str, keys: Sequence[Row]) -> Changes:
         """What is held of the rows with some primary keys."""
-        self._count(tables)
+        self._count()
         return self._tables[name].with_keys(keys) if name in self._tables else {}
 
-    def _count(self, tables: Mapping[str, BaseTable]) -> None:
+    def _count(self) -> None:
         """Brings the rows up to date with the steps."""
         if self._counted is None:
             self._tables, self._counted = {}, 0
@@ -80,7 +81,7 @@ class Transaction:
         for step in missing:
             for name, change in step.items():
                 if name not in self._tables:
-                    schema = tables[name].schema
+                    schema = self._catalogue.tables[name].schema
                     self._tables[name] = _HeldRows(tuple(map(schema.column_names.index, schema.primary_key)))
                 self._tables[name].add(change.rows())
         self._counted = len(self._steps)

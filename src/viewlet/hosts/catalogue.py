@@ -106,6 +106,11 @@ class Catalogue:
 
     # -- who reads whom ---------------------------------------------------------------------------------------------
 
+    @property
+    def visible_views(self) -> list[str]:
+        """The names of the views that users see: those that stand for constraints are hidden."""
+        return [name for name, view in self.views.items() if view.declared.constraint is None]
+
     def dependents(self, name: str) -> tuple[MaintainedView, ...]:
         """The views that read a table or view directly, in the order of their declaration."""
         found = self._readers.get(name)

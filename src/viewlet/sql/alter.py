@@ -52,7 +52,7 @@ def bind_alter_table(raw: RawStatement, catalog: Mapping[str, Table]) -> AlterTa
     )
     rows = f"SELECT {cells} FROM {quoted(name)}"
     constraints = change.constraints.bound(made, catalog)
-    kept = [each for each in table.unique if each[0] != change.dropped]
+    kept = [each for each in table.unique if each[0] not in change.dropped]
     made = replace(made, unique=(*kept, *change.constraints.unique))
     return AlterTable(name, made, rows, constraints, change.dropped)
 
@@ -80,7 +80,7 @@ class _Change:
         self.non_negative = table.non_negative
         self.renamed: dict[str, str] = {}
         self.constraints = Constraints(table.name, source)
-        self.dropped = ""
+        self.dropped: tuple[str, ...] = ()
         self.is_done = False
         """There is nothing to do."""
         self._source = source
@@ -93,7 +93,7 @@ class _Change:
             case exp.Drop() if action.args.get("kind") == "COLUMN":
                 self._drop(action)
             case exp.Drop() if action.args.get("kind") == "CONSTRAINT":
-                self.dropped = name_of(action.args["tables"][0].this)
+                self.dropped = (name_of(action.args["tables"][0].this),)
             case exp.RenameColumn():
                 self._rename(action)
             case exp.AlterRename():
@@ -145,7 +145,7 @@ class _Change:
         at = self._position(node.this)
         column, cell = self.columns[at], self.cells[at]
         if node.args.get("dtype") is not None:
-            type, length = column_type(node.args["dtype"], column, self._source)
+            type, length = _new_type(node.args["dtype"], column, self._source)
             using = node.args.get("using")
             cell = f"CAST({using.sql(dialect='duckdb') if using else cell} AS {type})"
             column = replace(column, type=type, length=length)
@@ -193,7 +193,7 @@ class _Change:
         return self.table.column_names.index(name)
 
 
-def column_type(node: exp.DataType, column: Column, source: Source) -> tuple[SqlType, int | None]:
+def _new_type(node: exp.DataType, column: Column, source: Source) -> tuple[SqlType, int | None]:
     """A new type of a column, which may be NULL if the column may."""
     type, length = to_column_type(node, source, node)
     return type.with_nullable(column.type.nullable), length

@@ -31,6 +31,7 @@ from viewlet.sql.statements import (
     AnsweredCall,
     CreateTable,
     CreateView,
+    Deallocate,
     Drop,
     Execute,
     Explain,
@@ -234,15 +235,15 @@ def _show(raw: RawStatement, catalog: Mapping[str, Table]) -> Show | None:
             return None
 
 
-def _prepared(raw: RawStatement) -> Prepare | Execute | None:
+def _prepared(raw: RawStatement) -> Prepare | Execute | Deallocate | None:
     """PREPARE name AS statement, EXECUTE name(values) and DEALLOCATE [PREPARE] name."""
     match raw.words:
         case ("PREPARE", _, "AS", _, *_):
             return Prepare(_written_name(raw, 1), raw.text_from(3))
         case ("DEALLOCATE", "PREPARE", _):
-            return Prepare(_written_name(raw, 2))
+            return Deallocate(_written_name(raw, 2))
         case ("DEALLOCATE", _):
-            return Prepare(_written_name(raw, 1))
+            return Deallocate(_written_name(raw, 1))
         case ("EXECUTE", _):
             return Execute(_written_name(raw, 1), "")
         case ("EXECUTE", _, "(", *_, ")"):

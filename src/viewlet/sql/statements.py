@@ -32,14 +32,14 @@ class CreateTable:
 class AlterTable:
     """A table that takes the place of another one, with rows that a query makes of those that are there.
 
-    `constraints` are new; the one that is `dropped` goes.
+    `constraints` are new; those that are `dropped` go.
     """
 
     name: str
     table: Table
     rows_sql: str
     constraints: tuple[Constraint, ...] = ()
-    dropped: str = ""
+    dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +170,17 @@ class Transact:
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """PREPARE name AS statement, whose parameters EXECUTE gives values; without a text, DEALLOCATE name."""
+    """PREPARE name AS statement, whose parameters EXECUTE gives values."""
 
     name: str
-    text: str = ""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deallocate:
+    """DEALLOCATE name: a prepared statement is forgotten."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +219,7 @@ Statement = (
     | Show
     | Transact
     | Prepare
+    | Deallocate
     | Execute
     | Ignored
 )
