@@ -4,10 +4,15 @@
     python -m bench.soak --kinds lag,gapfill,median --folder   # stream views in a directory
     python -m bench.soak --kinds sums,triangle --engine interpreter --minutes 60
 
+    python -m bench.soak --kinds streams --together --folder   # all stream views in one process, over one stream
+
 Every batch brings new groups and texts, while the amount of live data stays the same: streams retain a few minutes, and
 rows of tables are deleted after a few batches. A kind that holds on to what is gone grows with every batch. Its growth
 is the slope over the last two thirds of the run (Theil and Sen), in bytes a batch: of the resident set, which is what a
-machine needs, and of the heap (`mallinfo2` of glibc), which leaves out fragmentation.
+machine needs, of the heap (`mallinfo2` of glibc), which leaves out fragmentation, and of the files of the directory.
+
+Kinds that run together share a process, and a database as far as they can: their memory is one number. What each view
+stores, in rows by `stats`, then tells which of them grows.
 """
 
 from __future__ import annotations
@@ -16,12 +21,13 @@ import argparse
 import ctypes
 import gc
 import json
+import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from itertools import combinations
 from pathlib import Path
@@ -94,25 +100,42 @@ TABLE_VIEWS: dict[str, tuple[str, ...]] = {
     ),
     "triangle by text": (
         """WITH (strategy = 'adaptive') AS SELECT r.a, COUNT(*) AS n
-           FROM r JOIN q ON r.b = q.b JOIN p ON q.c = p.c AND p.a = r.a GROUP BY r.a""",
+           FROM r_text AS r JOIN q_text AS q ON r.b = q.b JOIN p_text AS p ON q.c = p.c AND p.a = r.a
+           GROUP BY r.a""",
     ),
     "cofactor": ("SELECT COFACTOR(t.x, t.d, names.id) FROM t JOIN names ON t.g = names.g",),
     "cofactor of categories": ("SELECT COFACTOR(t.x, CATEGORICAL(names.title)) FROM t JOIN names ON t.g = names.g",),
     "factorized": ("SELECT FACTORIZED g, s, title FROM t NATURAL JOIN titles",),
 }
-"""Views over t (id, g, s, x, d), names (id, g, title), titles (g, title) and the edges r, q and p."""
+"""Views over t (id, g, s, x, d), names (id, g, title), titles (g, title), and edges of numbers and of texts."""
 
 
-def stream_database(views: Sequence[str], folder: str | None) -> tuple[Any, Callable[[int], None]]:
-    """A stream whose views retain five minutes, and what applies batch i: a minute, a late row and a delete."""
-    db = viewlet.connect(folder) if folder else viewlet.connect()
-    length = 200 if any("150 MINUTES" in view for view in views) else 20
+Workload = tuple[Any, Callable[[int], None]]
+"""A database, or what takes its place, and what applies batch i."""
+
+
+def named(kind: str, views: Sequence[str]) -> dict[str, str]:
+    """The views of a kind by names of their own, instead of v0 and v1."""
+    name = kind.replace(" ", "_")
+    return {f"{name}_{i}": re.sub(r"\bv(\d)\b", rf"{name}_\1", view) for i, view in enumerate(views)}
+
+
+def connect(folder: str | None, **options: Any) -> Any:
+    return viewlet.connect(folder, **options) if folder else viewlet.connect(**options)
+
+
+def stream_database(kinds: Sequence[str], folder: str | None) -> Workload:
+    """A stream whose views retain five minutes; a batch is a minute, at times with a late row and a delete."""
+    db = connect(folder)
+    length = 200 if any("150 MINUTES" in view for kind in kinds for view in STREAM_VIEWS[kind]) else 20
     db.execute(f"""CREATE STREAM m (ts TIMESTAMP, g VARCHAR, h BIGINT, s VARCHAR, x BIGINT, d DOUBLE)
         PARTITION LENGTH 60 BY ts LATENESS INTERVAL '2' MINUTE RETAIN INTERVAL '{length}' MINUTE""")
-    for number, view in enumerate(views):
-        db.execute(f"CREATE VIEW v{number} AS {view} RETAIN INTERVAL '5' MINUTE")
-    if views:
-        db.view(f"v{len(views) - 1}").subscribe(lambda epoch, changes: None)
+    for kind in kinds:
+        views = named(kind, STREAM_VIEWS[kind])
+        for name, view in views.items():
+            db.execute(f"CREATE VIEW {name} AS {view} RETAIN INTERVAL '5' MINUTE")
+        for name in list(views)[-1:]:
+            db.view(name).subscribe(lambda epoch, changes: None)
 
     def row(i: int, k: int) -> tuple[Any, ...]:
         group = f"group {i * 5 + k % 15} of the soak"
@@ -127,31 +150,33 @@ def stream_database(views: Sequence[str], folder: str | None) -> tuple[Any, Call
     return db, batch
 
 
-def table_database(views: Sequence[str], engine: str, folder: str | None) -> tuple[Any, Callable[[int], None]]:
-    db = viewlet.connect(folder, engine=engine) if folder else viewlet.connect(engine=engine)
-    text = any("GROUP BY r.a" in view for view in views)
+def table_database(kinds: Sequence[str], engine: str, folder: str | None) -> Workload:
+    db = connect(folder, engine=engine)
     db.execute("CREATE TABLE t (id BIGINT NOT NULL, g VARCHAR, s VARCHAR, x BIGINT, d DOUBLE)")
     db.execute("CREATE TABLE names (id BIGINT NOT NULL, g VARCHAR, title VARCHAR)")
-    kind = "VARCHAR" if text else "BIGINT"
     db.execute("CREATE TABLE titles (g VARCHAR, title VARCHAR)")
     for name, a, b in (("r", "a", "b"), ("q", "b", "c"), ("p", "c", "a")):
-        db.execute(f"CREATE TABLE {name} ({a} {kind} NOT NULL, {b} {kind} NOT NULL)")
-    for number, view in enumerate(views):
-        db.execute(f"CREATE MATERIALIZED VIEW v{number} {view if view.startswith('WITH') else f'AS {view}'}")
-    if not any("FACTORIZED" in view for view in views):
-        db.view("v0").subscribe(lambda epoch, changes: None)
-    has_edges = any("FROM r" in view for view in views)
+        db.execute(f"CREATE TABLE {name} ({a} BIGINT NOT NULL, {b} BIGINT NOT NULL)")
+        db.execute(f"CREATE TABLE {name}_text ({a} VARCHAR NOT NULL, {b} VARCHAR NOT NULL)")
+    read: set[str] = set()
+    for kind in kinds:
+        for name, view in named(kind, TABLE_VIEWS[kind]).items():
+            db.execute(f"CREATE MATERIALIZED VIEW {name} {view if view.startswith('WITH') else f'AS {view}'}")
+            read.update(re.findall(r"(?:FROM|JOIN) (\w+)", view))
+            if "FACTORIZED" not in view:
+                db.view(name).subscribe(lambda epoch, changes: None)
 
     def rows(i: int) -> dict[str, list[tuple[Any, ...]]]:
-        if has_edges:
-            number = str if text else int
-            edges = [(number(i * 10 + k % 7), number(i * 10 + k * 3 % 10)) for k in range(40)]
-            return dict.fromkeys(("r", "q", "p"), edges)
-        return {
+        edges: list[tuple[Any, ...]] = [(i * 10 + k % 7, i * 10 + k * 3 % 10) for k in range(40)]
+        texts: list[tuple[Any, ...]] = [(str(a), str(b)) for a, b in edges]
+        tables: dict[str, list[tuple[Any, ...]]] = {
             "t": [(i * 60 + k, f"group {i * 10 + k % 20}", f"text {i} {k}", k, k / 3) for k in range(60)],
             "names": [(i * 60 + k, f"group {i * 10 + k}", f"title {i} {k}") for k in range(20)],
             "titles": [(f"group {i * 10 + k}", f"title {i} {k}") for k in range(20)],
+            **dict.fromkeys(("r", "q", "p"), edges),
+            **dict.fromkeys(("r_text", "q_text", "p_text"), texts),
         }
+        return {name: rows for name, rows in tables.items() if name in read}
 
     def batch(i: int) -> None:
         db.apply(rows(i))
@@ -162,8 +187,8 @@ def table_database(views: Sequence[str], engine: str, folder: str | None) -> tup
     return db, batch
 
 
-def signal_database(folder: str | None) -> tuple[Any, Callable[[int], None]]:
-    db = viewlet.connect(folder) if folder else viewlet.connect()
+def signal_database(folder: str | None) -> Workload:
+    db = connect(folder)
     db.execute("CREATE TABLE r (k VARCHAR NOT NULL, at BIGINT NOT NULL, g DOUBLE)")
     even = db.signal("r", key="k", time="at", value="g", unit="ms").sample("10ms", "linear", max_gap="50ms")
     db.create_view("levels", even.power(20, 10))
@@ -180,7 +205,7 @@ def signal_database(folder: str | None) -> tuple[Any, Callable[[int], None]]:
     return db, batch
 
 
-def matrix_program() -> tuple[Any, Callable[[int], None]]:
+def matrix_program() -> Workload:
     import numpy as np
 
     from viewlet import linalg
@@ -196,11 +221,11 @@ def matrix_program() -> tuple[Any, Callable[[int], None]]:
     return running, batch
 
 
-def matrix_database(folder: str | None) -> tuple[Any, Callable[[int], None]]:
+def matrix_database(folder: str | None) -> Workload:
     """A matrix of links between nodes that come and go, and its second power."""
     from viewlet import linalg
 
-    db = viewlet.connect(folder) if folder else viewlet.connect()
+    db = connect(folder)
     db.execute("CREATE TABLE links (a VARCHAR NOT NULL, b VARCHAR NOT NULL, w DOUBLE NOT NULL)")
     n = linalg.dim("n")
     links = linalg.matrix("A", n, n, dynamic=True)
@@ -217,17 +242,25 @@ def matrix_database(folder: str | None) -> tuple[Any, Callable[[int], None]]:
     return db, batch
 
 
-KINDS = [*STREAM_VIEWS, *TABLE_VIEWS, "signals", "matrix program", "matrix view"]
+OTHERS: dict[str, Callable[[str | None], Workload]] = {
+    "signals": signal_database,
+    "matrix program": lambda folder: matrix_program(),
+    "matrix view": matrix_database,
+}
+GROUPS = {"streams": [*STREAM_VIEWS], "tables": [*TABLE_VIEWS], "others": [*OTHERS]}
+KINDS = [kind for kinds in GROUPS.values() for kind in kinds]
 
 
-def database(kind: str, engine: str, folder: str | None) -> tuple[Any, Callable[[int], None]]:
-    if kind in STREAM_VIEWS:
-        return stream_database(STREAM_VIEWS[kind], folder)
-    if kind in TABLE_VIEWS:
-        return table_database(TABLE_VIEWS[kind], engine, folder)
-    if kind == "signals":
-        return signal_database(folder)
-    return matrix_program() if kind == "matrix program" else matrix_database(folder)
+def workloads(kinds: Sequence[str], engine: str, folder: Path | None) -> list[Workload]:
+    """Databases with some kinds: one for those over streams, one for those over tables, one for each other."""
+    streams, tables, others = ([kind for kind in kinds if kind in group] for group in GROUPS.values())
+
+    def place(name: str) -> str | None:
+        return str(folder / name) if folder else None
+
+    found = [stream_database(streams, place("streams"))] if streams else []
+    found += [table_database(tables, engine, place("tables"))] if tables else []
+    return found + [OTHERS[kind](place(kind)) for kind in others]
 
 
 # -- measuring ---------------------------------------------------------------------------------------------------------
@@ -242,11 +275,17 @@ class _Heap(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Memory of a process after a number of batches, in bytes: the resident set, and what is allocated on the heap."""
+    """A process after a number of batches; sizes are in bytes."""
 
     batch: int
+    seconds: float
     resident: int
     allocated: int
+    """What is allocated on the heap."""
+    disk: int
+    files: int
+    stored: Mapping[str, int]
+    """The rows that each view stores, with those of its helpers."""
 
 
 def resident() -> int:
@@ -265,21 +304,30 @@ def allocated() -> int:
     return int(heap.uordblks + heap.hblkhd)
 
 
-def soak(kind: str, batches: int, seconds: float, engine: str, folder: str | None) -> list[Point]:
-    """Runs a kind until the batches or the seconds are up, whichever happens first."""
-    db, batch = database(kind, engine, folder)
-    points: list[Point] = []
-    begin, step = time.monotonic(), max(batches // POINTS, 1)
-    done = 0
-    while done < batches and time.monotonic() - begin < seconds:
-        batch(done)
-        done += 1
-        if done % step == 0:
+def stored(databases: Sequence[Any]) -> dict[str, int]:
+    views = [item for db in databases if hasattr(db, "stats") for item in db.stats()["views"].items()]
+    return {name: sum(facts["stored"].values()) for name, facts in views}
+
+
+def soak(
+    kinds: Sequence[str], batches: int, seconds: float, engine: str, folder: Path | None, tell: Callable[[Point], None]
+) -> None:
+    """Runs kinds until the batches or the seconds are up, whichever happens first."""
+    running = workloads(kinds, engine, folder)
+    databases = [db for db, _ in running]
+    begin, done, told, spent = time.monotonic(), 0, 0, 0.0
+    while done < batches and spent < seconds:
+        for _, batch in running:
+            batch(done)
+        done, spent = done + 1, time.monotonic() - begin
+        if max(done / batches, spent / seconds) * POINTS >= told + 1:
             gc.collect()
-            points.append(Point(done, resident(), allocated()))
-    if hasattr(db, "close"):
-        db.close()
-    return points
+            sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()] if folder else []
+            tell(Point(done, spent, resident(), allocated(), sum(sizes), len(sizes), stored(databases)))
+            told += 1
+    for db in databases:
+        if hasattr(db, "close"):
+            db.close()
 
 
 def slope(points: Sequence[tuple[int, int]]) -> float:
@@ -287,19 +335,31 @@ def slope(points: Sequence[tuple[int, int]]) -> float:
     return median([(y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(points, 2)] or [0.0])
 
 
-def report(kind: str, place: str, points: Sequence[Point], seconds: float) -> str:
+COLUMNS = "kind, where, batches, warm after, MiB then, MiB at the end, B a batch, allocated B, on disk B, ms a batch"
+
+
+def report(what: str, place: str, points: Sequence[Point]) -> str:
     late = points[len(points) // 3 :]
-    grows = [slope([(each.batch, getattr(each, of)) for each in late]) for of in ("resident", "allocated")]
-    first, last = (f"{each.resident / 2**20:,.0f}" for each in (late[0], late[-1]))
+    first, last = late[0], late[-1]
+    grows = [slope([(each.batch, getattr(each, of)) for each in late]) for of in ("resident", "allocated", "disk")]
+    memory = (f"{each.resident / 2**20:,.0f}" for each in (first, last))
     return (
-        f"| {kind} | {place} | {points[-1].batch:,} | {late[0].batch:,} | {first} | {last} | {grows[0]:,.0f} | "
-        f"{grows[1]:,.0f} | {1e3 * seconds / points[-1].batch:.1f} |"
+        f"| {what} | {place} | {last.batch:,} | {first.batch:,} | {' | '.join(memory)} | "
+        f"{' | '.join(f'{each:,.0f}' for each in grows)} | {1e3 * last.seconds / last.batch:.1f} |"
     )
 
 
-def main() -> None:
+def growing(points: Sequence[Point]) -> list[str]:
+    """The views that store more and more rows, and how many more in 1,000 batches."""
+    late = points[len(points) // 3 :]
+    grows = {name: 1e3 * slope([(each.batch, each.stored[name]) for each in late]) for name in late[0].stored}
+    return [f"{name}: {rows:,.1f} rows more in 1,000 batches" for name, rows in grows.items() if rows > 0.5]
+
+
+def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--kinds", default=",".join(GROUPS), help="kinds, and groups of them: streams, tables, others")
+    parser.add_argument("--together", action="store_true", help="in one process, not each in one of its own")
     parser.add_argument("--batches", type=int, default=20_000)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--engine", choices=["compiled", "interpreter"], default="compiled")
@@ -307,33 +367,51 @@ def main() -> None:
     parser.add_argument("--points", type=Path, help="where the points of the runs are appended, as JSON lines")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    kinds = given.kinds.split(",")
+    kinds = [kind for name in given.kinds.split(",") for kind in GROUPS.get(name, [name])]
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
         parser.error(f"no kind {unknown[0]!r}; there are {', '.join(KINDS)}")
+    given.kinds = kinds
+    return given
+
+
+def run_inside(given: argparse.Namespace) -> None:
+    """Prints each point as a line of JSON."""
+    with tempfile.TemporaryDirectory(prefix="viewlet-soak-") as folder:
+        place = Path(folder) if given.folder else None
+        soak(
+            given.kinds,
+            given.batches,
+            60 * given.minutes,
+            given.engine,
+            place,
+            lambda point: print(json.dumps(asdict(point)), flush=True),
+        )
+
+
+def main() -> None:
+    given = parsed()
     if given.inside:
-        with tempfile.TemporaryDirectory(prefix="viewlet-soak-") as folder:
-            place = str(Path(folder) / "db") if given.folder else None
-            points = soak(kinds[0], given.batches, 60 * given.minutes, given.engine, place)
-        print(json.dumps([[each.batch, each.resident, each.allocated] for each in points]))
+        run_inside(given)
         return
-    print("| kind | where | batches | warm after | MiB then | MiB at the end | B a batch | allocated B | ms a batch |")
-    print("|---" * 9 + "|")
-    for kind in kinds:
-        engine = "" if kind not in TABLE_VIEWS else f"{given.engine}, "
+    print(f"| {COLUMNS.replace(', ', ' | ')} |\n{'|---' * (COLUMNS.count(',') + 1)}|")
+    for kinds in [given.kinds] if given.together else [[kind] for kind in given.kinds]:
+        engine = f"{given.engine}, " if any(kind in TABLE_VIEWS for kind in kinds) else ""
         place = engine + ("directory" if given.folder else "memory")
-        command = [sys.executable, "-m", "bench.soak", "--inside", *sys.argv[1:], "--kinds", kind]
-        begin = time.monotonic()
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        seconds = time.monotonic() - begin
-        if done.returncode:
-            print(f"| {kind} | {place} | failed with exit code {done.returncode} |", flush=True)
+        command = [sys.executable, "-m", "bench.soak", "--inside", *sys.argv[1:], "--kinds", ",".join(kinds)]
+        points: list[Point] = []
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                points.append(Point(**json.loads(line)))
+                if given.points:
+                    with given.points.open("a") as file:
+                        file.write(json.dumps({"kinds": kinds, "place": place, **asdict(points[-1])}) + "\n")
+        what = ", ".join(kinds)
+        if process.returncode or not points:
+            print(f"| {what} | {place} | failed with exit code {process.returncode} |", flush=True)
             continue
-        measured = json.loads(done.stdout.splitlines()[-1])
-        print(report(kind, place, [Point(*each) for each in measured], seconds), flush=True)
-        if given.points:
-            with given.points.open("a") as file:
-                file.write(json.dumps({"kind": kind, "place": place, "seconds": seconds, "points": measured}) + "\n")
+        print(report(what, place, points), *growing(points), sep="\n", flush=True)
 
 
 if __name__ == "__main__":
