@@ -3,7 +3,6 @@
     python -m bench.soak --batches 20000                       # all kinds, a process each, one after the other
     python -m bench.soak --kinds lag,gapfill,median --folder   # stream views in a directory
     python -m bench.soak --kinds sums,triangle --engine interpreter --minutes 60
-
     python -m bench.soak --kinds streams --together --folder   # all stream views in one process, over one stream
 
 Every batch brings new groups and texts, while the amount of live data stays the same: streams retain a few minutes, and

@@ -12,7 +12,7 @@ import scipy.signal as ss
 import viewlet
 from tests.signals.events import SCHEMA, History, over, regular, same_bits
 from tests.signals.test_idle import INTERVALS, random_intervals
-from viewlet.signals import Signal, checkpoints
+from viewlet.signals import Signal, arrivals, checkpoints
 from viewlet.signals.batches import Events
 from viewlet.signals.event_log import EventLog
 from viewlet.signals.program import Program
@@ -53,6 +53,27 @@ def test_corrections_at_any_distance_give_the_bits_of_a_run(name: str) -> None:
         db.update("events", [gone], new)
         present += new
         assert same_bits(view.to_arrow(), query.run(History(present).table()))
+
+
+def test_groups_whose_rows_are_deleted_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that stay keep their checkpoints and their rows under other slots, and a key may come back."""
+    monkeypatch.setattr(arrivals, "FEWEST_GONE", 8)
+    steady, query = regular(5, groups=2, samples=100).rows, QUERIES["windows"]
+    db = viewlet.connect()
+    db.execute(SCHEMA.format(kind="TABLE"))
+    view = db.create_view("v", query(over(db)))
+    db.insert("events", steady)
+    for k in range(40):
+        brief = [(f"brief {k % 30}", 10 * i, float(i + k), 0.0) for i in range(20)]
+        db.insert("events", brief)
+        if k % 8 == 7:
+            db.update("events", [steady[-k]], [(*steady[-k][:2], float(k), 0.0)])
+            steady[-k] = (*steady[-k][:2], float(k), 0.0)
+            assert same_bits(view.to_arrow(), query(over(db)).run(History([*steady, *brief]).table()))
+        db.delete("events", brief)
+        groups = view.stats()["stored"]["groups"]  # type: ignore[index]
+        assert groups <= 8
+    assert same_bits(view.to_arrow(), query(over(db)).run(History(steady).table()))
 
 
 def test_a_correction_runs_few_events(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def smooth(signal: Signal) -> Signal:
 
 @pytest.fixture
 def give_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "FEWEST_IDLE", 1)
+    monkeypatch.setattr(arrivals, "FEWEST_GONE", 1)
 
 
 def in_time(history: History) -> History:

@@ -18,8 +18,8 @@ from viewlet.signals.ingest import Describe, no_events, without_overlaps
 from viewlet.signals.nodes import Source
 from viewlet.signals.state import NEVER, Field, State
 
-FEWEST_IDLE = 1 << 10
-"""Idle groups that are given up together, at least."""
+FEWEST_GONE = 1 << 10
+"""Groups from which on those that are gone are given up."""
 
 
 class Arrivals:
@@ -135,16 +135,17 @@ class Arrivals:
         latest, codes = groups.latest, groups.codes
         self.state.waiting = tuple(each.renumbered(lambda slot: latest[codes[slot]]) for each in self.state.waiting)
 
-    def awake(self, groups: Groups, samples: Sequence[Batch]) -> Array | None:
-        """The slots to keep, where enough others can be given up: groups that were silent for twice the idle time,
-        and of which no sample is left."""
-        source = self._sources[0]
-        if not source.idle or groups.count < FEWEST_IDLE:
-            return None
-        is_kept = self.ends(0)[: groups.count] >= self.clock - 2 * source.idle
-        if np.count_nonzero(is_kept) > groups.count // 2:
+    def active(self, count: int) -> Array | None:
+        """Of each of the first slots, whether its group was not silent for twice the idle time, if that is said."""
+        idle = self._sources[0].idle
+        return self.ends(0)[:count] >= self.clock - 2 * idle if idle else None
+
+    def left(self, groups: Groups, active: Array, samples: Sequence[Batch]) -> Array | None:
+        """The slots to keep, where enough others can be given up: those of groups that are not active, and of which no
+        sample is left."""
+        if groups.count < FEWEST_GONE or np.count_nonzero(active) > groups.count // 2:
             return None
         for chunk in (*samples, *(chunk for each in self.state.waiting for chunk in each.chunks)):
-            is_kept[chunk.slot] = True
-        is_kept[-1] |= not groups.words
-        return np.flatnonzero(is_kept) if np.count_nonzero(is_kept) <= groups.count // 2 else None
+            active[chunk.slot] = True
+        active[-1] |= not groups.words
+        return np.flatnonzero(active) if np.count_nonzero(active) <= groups.count // 2 else None

@@ -8,7 +8,7 @@ has about log n checkpoints.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,11 @@ class Checkpoint:
     """Of each source, where the last of them ends."""
     rows: tuple[dict[str, Any], ...]
     waiting: tuple[tuple[Backlog, ...], ...]
+
+    def moved(self, slot: int) -> Checkpoint:
+        """The same of a group that has another slot now."""
+        states = (tuple(each.renumbered(lambda old: np.full_like(old, slot)) for each in some) for some in self.waiting)
+        return replace(self, waiting=tuple(states))
 
 
 class Checkpoints:
@@ -76,6 +81,11 @@ class Checkpoints:
     def _set(self, slot: int, held: tuple[Checkpoint, ...]) -> None:
         self._undo.setdefault(slot, self._held.get(slot, ()))
         self._held[slot] = held
+
+    def only(self, slots: Array) -> None:
+        """Keeps some slots, in ascending order: they are then 0, 1 and so on."""
+        held = {place: self._held[slot] for place, slot in enumerate(slots.tolist()) if self._held.get(slot)}
+        self._held = {place: tuple(each.moved(place) for each in kept) for place, kept in held.items()}
 
     def commit(self) -> None:
         """What has been taken stays."""

@@ -6,7 +6,7 @@ back is one with a negative multiplicity, until its chunk is merged with that of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +44,15 @@ class EventLog:
             rows = np.arange(count.sum()) + np.repeat(first - np.cumsum(count) + count, count)
             parts.append((events.take(rows), weight[rows]))
         return repeated(*_netted(parts or [(nothing, np.zeros(0, np.int64))]))
+
+    def only(self, slots: Array) -> EventLog:
+        """The events of some slots, in ascending order: they are then 0, 1 and so on."""
+        chunks = []
+        for events, weight in self.chunks:
+            is_kept = np.isin(events.slot, slots)
+            some = events.take(is_kept)
+            chunks.append((replace(some, slot=np.searchsorted(slots, some.slot)), weight[is_kept]))
+        return EventLog(tuple(each for each in chunks if len(each[0])))
 
 
 def _netted(parts: list[Chunk]) -> Chunk:

@@ -180,15 +180,23 @@ class Maintenance:
         )
 
     def commit(self) -> None:
-        """The batch is permanent; the state of groups that have been idle is given up."""
-        self._before = None
+        """The batch is permanent; the state of groups that have been idle, or whose events are gone, is given up."""
+        before, self._before = self._before, None
         self._checkpoints.commit()
-        kept = None if self._is_kept else self.arrivals.awake(self.groups, self.chunks)
+        count, active = self.groups.count, None
+        if not self._is_kept:
+            active = self.arrivals.active(count)
+        elif before is not None and before.groups.count < count:
+            active = self.progress["run"][:count] > 0
+        kept = None if active is None else self.arrivals.left(self.groups, active, self.chunks)
         if kept is not None:
             self.groups = self.groups.only(kept)
             self.output, self.tail = self.output.renumbered(kept), self.tail.renumbered(kept)
             for state in self._all_states():
                 state.only(kept)
+            self._checkpoints.only(kept)
+            if self._logs is not None:
+                self._logs = tuple(log.only(kept) for log in self._logs)
 
     def rollback(self) -> None:
         """Takes the batch back; may be called again."""
