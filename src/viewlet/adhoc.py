@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from viewlet.changes import did_you_mean
@@ -23,6 +24,19 @@ _MISSING_FUNCTION = re.compile(r"(?:Function|Macro) with name (\S+) does not exi
 _CANDIDATES = re.compile(r"Candidate bindings: (.*)|Candidate tables: (.*)")
 _PLACE = re.compile(r"\n+LINE \d+: (.*)\n( *)(\^+)")
 _KIND = re.compile(r"^(?:[A-Z][A-Za-z]* )+(?:Error|Exception): ")
+_NO_TABLES: Mapping[str, Any] = MappingProxyType({})
+_REPLACED = """
+    (SELECT * FROM system.main.{name}() LIMIT 0)
+    UNION ALL BY NAME
+    SELECT * FROM "rows of {name}()" JOIN
+        (SELECT database_name, schema_name, database_oid, oid AS schema_oid FROM duckdb_schemas())
+    USING (database_name, schema_name)"""
+"""The columns that DuckDB has, and those of a table instead of its rows; DuckDB numbers databases and schemas."""
+
+
+def _place_of(function: str) -> str:
+    """The name of the table that a function about the catalogue reads."""
+    return f"rows of {function}()"
 
 
 class AdHoc:
@@ -32,10 +46,18 @@ class AdHoc:
         self._external_access = external_access
         self._connection: Any = None
 
-    def query(self, sql: str, tables: Mapping[str, Any], missing: Callable[[str], ViewletError], text: str = "") -> Any:
+    def query(
+        self,
+        sql: str,
+        tables: Mapping[str, Any],
+        missing: Callable[[str], ViewletError],
+        text: str = "",
+        catalogue: Mapping[str, Any] = _NO_TABLES,
+    ) -> Any:
         """The answer of `sql` over Arrow tables, as one; `missing` makes the error for a name that is none of them.
 
-        `text` is what the user wrote, where `sql` was made from it; errors quote it.
+        `text` is what the user wrote, where `sql` was made from it; errors quote it. What DuckDB's functions about its
+        `catalogue` return is replaced by tables.
         """
         import duckdb
 
@@ -43,6 +65,9 @@ class AdHoc:
         try:
             for name, table in tables.items():
                 connection.register(name, table)
+            for name, table in catalogue.items():
+                connection.register(_place_of(name), table)
+                connection.execute(f"CREATE OR REPLACE TEMP MACRO {name}() AS TABLE {_REPLACED.format(name=name)}")
             with interruptible():
                 return connection.sql(_only_query(connection, sql)).to_arrow_table()
         except (duckdb.InternalException, duckdb.FatalException) as error:
@@ -54,7 +79,9 @@ class AdHoc:
             raise translate_error(error, text or sql, missing) from error
         finally:
             if self._connection is not None:
-                for name in tables:
+                for name in catalogue:
+                    connection.execute(f"DROP MACRO TABLE IF EXISTS {name}")
+                for name in (*tables, *map(_place_of, catalogue)):
                     connection.unregister(name)
 
     def close(self) -> None:

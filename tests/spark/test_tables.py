@@ -37,6 +37,8 @@ def test_rows_can_be_read(db: SparkConnection) -> None:
     assert db.table("orders").rows() == [(1, "ada"), (2, "bob")]
     assert db.table("items").rows() == [(1, Decimal("5.00")), (1, Decimal("5.00")), (2, Decimal("7.00"))]
     assert db.table("items").stats() == {"kind": "TABLE", "rows": 3}
+    rows = "SELECT rows FROM information_schema.tables JOIN duckdb_tables() USING (table_name) ORDER BY table_name"
+    assert db.execute(rows)["rows"].to_pylist() == db.execute("SHOW TABLES")["rows"].to_pylist() == [2, 3, 2]
     db.execute("DELETE FROM items WHERE price = 7")
     assert len(db.table("items")) == 2
 

@@ -10,7 +10,7 @@ import pytest
 import viewlet
 from viewlet.errors import SchemaError, SqlError
 
-DECLARED = 'CREATE TABLE t (k BIGINT PRIMARY KEY, "Odd name" VARCHAR(5) NOT NULL, x DECIMAL(8,2), d DOUBLE)'
+DECLARED = 'CREATE TABLE t (k BIGINT PRIMARY KEY, "Odd name" VARCHAR(5) NOT NULL, x DECIMAL(8,2) DEFAULT 1.5, d DOUBLE)'
 
 
 @pytest.fixture
@@ -88,3 +88,58 @@ def test_printing_never_raises(db: viewlet.Connection) -> None:
     db.close()
     assert "closed" in repr(view)
     assert "closed" in view._repr_html_()
+
+
+CONSTRAINED = """
+    CREATE TABLE parent (a BIGINT, b INTEGER, PRIMARY KEY (a, b));
+    CREATE TABLE child (k SMALLINT PRIMARY KEY, a BIGINT DEFAULT 7, b INTEGER, c VARCHAR NOT NULL UNIQUE,
+        x DECIMAL(9,3), day DATE, moment TIMESTAMP, d DOUBLE, yes BOOLEAN,
+        CHECK (x > 0 OR k < 5), UNIQUE (a, d), FOREIGN KEY (a, b) REFERENCES parent (a, b));
+"""
+LIKE_DUCKDB = {
+    "tables": "SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables",
+    "columns": "SELECT * FROM information_schema.columns",
+    "constraints": "SELECT * EXCLUDE constraint_name FROM information_schema.table_constraints",
+    "foreign keys": "SELECT unique_constraint_name, match_option FROM information_schema.referential_constraints",
+    "keys": "SELECT table_name, column_name, ordinal_position FROM information_schema.key_column_usage",
+    "PostgreSQL": """SELECT relname, relkind, attname, attnotnull, nspname FROM pg_class
+        JOIN pg_attribute ON attrelid = pg_class.oid JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace""",
+    "functions": """SELECT tables.table_type, v.view_name, column_name, data_type FROM information_schema.tables
+        LEFT JOIN duckdb_views() AS v ON view_name = table_name JOIN duckdb_columns() AS c USING (table_name)""",
+    "schemas": "SELECT * FROM information_schema.schemata",
+}
+
+
+def test_the_catalogue_is_queried_as_in_duckdb(db: viewlet.Connection) -> None:
+    ours, theirs = viewlet.connect(), duckdb.connect()
+    ours.execute(CONSTRAINED + "CREATE MATERIALIZED VIEW w AS SELECT b, day FROM child")
+    theirs.execute(CONSTRAINED + "CREATE VIEW w AS SELECT b, day FROM child")
+    for what, sql in LIKE_DUCKDB.items():
+        found = [tuple(row.values()) for row in ours.execute(sql).to_pylist()]
+        expected = theirs.execute(sql).fetchall()
+        assert sorted(found, key=repr) == sorted(expected, key=repr), what
+        assert found, what
+    ours.execute("CREATE TABLE duckdb_tables (tables BIGINT); INSERT INTO duckdb_tables VALUES (3), (4)")
+    own = "SELECT tables FROM duckdb_tables WHERE tables IN (SELECT COUNT(*) FROM duckdb_tables())"
+    assert ours.execute(own).to_pylist() == [{"tables": 3}], "a table of the user, and the function"
+    ours.execute("CREATE MATERIALIZED VIEW x AS SELECT MAX(tables) AS m FROM duckdb_tables")
+
+
+def test_views_are_queried_with_what_maintains_them(db: viewlet.Connection) -> None:
+    db.execute("CREATE TABLE c (a BIGINT UNIQUE, CHECK (a <> 3))")
+    known = {row["view_name"]: row for row in db.execute("SELECT * FROM duckdb_views()").to_pylist()}
+    assert list(known) == ["v", "empty"] == list(db.stats()["views"])  # type: ignore[call-overload]
+    assert (known["v"]["rows"], known["v"]["sources"], known["v"]["tuples"], known["v"]["epoch"]) == (1, ["t"], 2, 1)
+    assert known["v"]["sql"] == "CREATE MATERIALIZED VIEW v AS SELECT x, COUNT(*) AS n FROM t GROUP BY x"
+    kinds = db.execute("SELECT table_name, kind, rows FROM duckdb_tables() ORDER BY ALL").to_pylist()
+    assert [tuple(row.values()) for row in kinds] == [("c", "TABLE", 0), ("s", "STREAM", None), ("t", "TABLE", 2)]
+    constraints = db.execute("SELECT constraint_text FROM duckdb_constraints() WHERE table_name = 'c'")
+    assert sorted(constraints["constraint_text"].to_pylist()) == ["CHECK (a <> 3)", "UNIQUE (a)"]
+    db.execute("CREATE TABLE copied AS SELECT view_name, engine FROM duckdb_views()")
+    assert db.table("copied").rows() == [("empty", "interpreter"), ("v", "interpreter")]
+
+
+@pytest.mark.parametrize("name", ["information_schema.tables", "duckdb_views()", "duckdb_views", "pg_catalog.pg_class"])
+def test_a_view_over_the_catalogue_is_refused(name: str, db: viewlet.Connection) -> None:
+    with pytest.raises(SqlError, match="a view over the catalogue is not supported: read it with a SELECT"):
+        db.execute(f"CREATE MATERIALIZED VIEW w AS SELECT COUNT(*) AS n FROM t JOIN {name} ON true")

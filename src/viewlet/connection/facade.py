@@ -285,7 +285,7 @@ class Connection:
             known: dict[str, object] = {
                 "epoch": database.epoch,
                 "tables": {name: database.stats(name) for name in database.tables},
-                "views": {name: database.stats(name) for name in database.views},
+                "views": {name: database.stats(name) for name in database.catalogue.visible_views},
             }
             if (stats := database.journal.stats()) is not None:
                 known["durability"] = stats

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from viewlet.adhoc import AdHoc, span_of
 from viewlet.changes import did_you_mean, rows_to_arrow
-from viewlet.connection.catalogue_queries import show
+from viewlet.connection.catalogue_queries import catalogue, show
 from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_query, explain_view
 from viewlet.connection.redeclare import replace_table
@@ -250,12 +250,12 @@ class StatementRunner:
         Tables that are `given` are read instead of those of the same names.
         """
         known = given or {}
-        names = _readable_names(sql, database)
+        names, about = _readable_names(sql, database), catalogue(sql, database)
 
         def ask(tables: Mapping[str, Any]) -> Any:
-            return self._adhoc.query(sql, tables, lambda name: _missing(name, text or sql, database), text)
+            return self._adhoc.query(sql, tables, lambda name: _missing(name, text or sql, database), text, about)
 
-        if self.elsewhere is not None and not text and database.transaction is None:
+        if self.elsewhere is not None and not text and not about and database.transaction is None:
             found = self.elsewhere(sql, names, database, ask)
             if found is not None:
                 return found

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from viewlet.sql.bind import bind_query, bind_statement
-from viewlet.sql.constraints import constraint_statement
+from viewlet.sql.constraints import columns_checked, constraint_statement
 from viewlet.sql.split import RawStatement, split_statements
 from viewlet.sql.statements import (
     STRATEGIES,
@@ -54,6 +54,7 @@ __all__ = [
     "Transact",
     "bind_query",
     "bind_statement",
+    "columns_checked",
     "constraint_statement",
     "parse_statements",
     "refuse_unstable",

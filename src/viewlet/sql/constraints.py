@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+import sqlglot
 from sqlglot import exp
 
 from viewlet.sql.scope import unknown
@@ -135,6 +136,13 @@ def _checked_column(test: exp.Expr) -> str:
     if isinstance(test, exp.GTE) and isinstance(test.this, exp.Column) and test.expression.sql() == "0":
         return name_of(test.this.this)
     return ""
+
+
+def columns_checked(constraint: Constraint, table: Table) -> list[str]:
+    """The columns that a CHECK is about, in the order of the table."""
+    test = sqlglot.parse_one(constraint.text.removeprefix("CHECK "), read=DIALECT)
+    named = {name_of(column.this) for column in test.find_all(exp.Column)}
+    return [name for name in table.column_names if name in named]
 
 
 def constraint_statement(constraint: Constraint) -> str:

@@ -6,6 +6,8 @@ rows multiply; an inner join adds its conditions. A comma starts a new chain of 
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 
 from viewlet.algebra.nodes import Cond, Expr, Rel, Scalar
@@ -104,7 +106,22 @@ def _parenthesised(node: exp.Subquery, scope: Scope, context: Context) -> Item:
     return Item(item.factors, tuple(Field(alias, name, f.scalar) for name, f in zip(names, shown, strict=True)))
 
 
+_CATALOGUE = re.compile(r"(information_schema|pg_catalog)|(duckdb_|pg_|sqlite_)\w+", re.IGNORECASE)
+"""The schemas, and the names without a schema, of DuckDB's catalogue."""
+
+
+def _refuse_catalogue(node: exp.Table, context: Context) -> None:
+    """Declarations are no changes of rows: a view cannot follow them."""
+    schema = name_of(node.args["db"]) if node.args.get("db") else ""
+    call = node.this if isinstance(node.this, exp.Func) else None
+    name = schema or (str(call.this) if isinstance(call, exp.Anonymous) else node.name)
+    if _CATALOGUE.fullmatch(name) and (schema or call is not None or name.lower() not in context.catalog):
+        hint = "read it with a SELECT outside views"
+        raise context.source.unsupported("a view over the catalogue", node, hint)
+
+
 def _table(node: exp.Table, scope: Scope, context: Context) -> Item:
+    _refuse_catalogue(node, context)
     if not isinstance(node.this, exp.Identifier):
         raise context.source.unsupported(f"table function {sql_of(node.this)}", node)
     if node.args.get("db"):
