@@ -23,7 +23,7 @@ _MISSING_COLUMN = re.compile(
 _MISSING_FUNCTION = re.compile(r"(?:Function|Macro) with name (\S+) does not exist")
 _CANDIDATES = re.compile(r"Candidate bindings: (.*)|Candidate tables: (.*)")
 _PLACE = re.compile(r"\n+LINE \d+: (.*)\n( *)(\^+)")
-_KIND = re.compile(r"^(?:[A-Z][A-Za-z]* )+(?:Error|Exception): ")
+_KIND = re.compile(r"^(?:[A-Z][A-Za-z]* (?:implemented )?)+(?:Error|Exception): ")
 _NO_TABLES: Mapping[str, Any] = MappingProxyType({})
 _REPLACED = """
     (SELECT * FROM system.main.{name}() LIMIT 0)
@@ -83,6 +83,11 @@ class AdHoc:
                     connection.execute(f"DROP MACRO TABLE IF EXISTS {name}")
                 for name in (*tables, *map(_place_of, catalogue)):
                     connection.unregister(name)
+
+    def check_access(self, sql: str, place: str) -> None:
+        """Refuses a statement that names a file, unless files are open to SQL."""
+        if not self._external_access:
+            raise _closed(f'"{place}"', sql)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -146,11 +151,16 @@ def _closed(problem: str, sql: str) -> SqlError:
     span = span_of(sql, quoted[1]) if quoted is not None else None
     what = f" ({quoted[1]})" if quoted is not None and span is not None else ""
     return SqlError(
-        f"this query reaches outside the database{what}: files, extensions and settings are closed to SQL "
+        f"this statement reaches outside the database{what}: files, extensions and settings are closed to SQL "
         "unless the database is opened with connect(external_access=True)",
         sql,
         span,
     )
+
+
+def shortened(message: str) -> str:
+    """The first line of a message of DuckDB, without the class of the error."""
+    return _first_line(_KIND.sub("", message.strip()))
 
 
 def _first_line(problem: str) -> str:

@@ -10,7 +10,6 @@ holds nothing but data.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -290,9 +289,9 @@ def _read_csv(path: Path, columns: Columns) -> tuple[Any, int]:
     """The file read with the types of the table, so that '007' in a VARCHAR column stays a string."""
     import duckdb
 
-    from viewlet.duckdb_access import open_duckdb
+    from viewlet.duckdb_access import literal_name, open_duckdb
 
-    file = _LITERAL.sub(r"[\g<0>]", str(path.resolve()))
+    file = literal_name(str(path.resolve()))
     options = "header = true, hive_partitioning = false"
     declared = {column.name: _csv_type(column.type) for column in columns}
     with open_duckdb(external_access=True) as reader:
@@ -310,10 +309,6 @@ def _read_csv(path: Path, columns: Columns) -> tuple[Any, int]:
         except duckdb.Error as error:
             raise DataError(f"cannot read {path} as CSV: {_first_line(error)}") from None
     return data, data.num_rows
-
-
-_LITERAL = re.compile(r"[*?\[]")
-"""What a path of DuckDB matches other names with."""
 
 
 def _text(value: str) -> str:

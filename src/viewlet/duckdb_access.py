@@ -8,6 +8,7 @@ enforces this, whatever a query looks like. Rows are spilled to a private folder
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import weakref
@@ -58,6 +59,15 @@ def open_duckdb(path: str | None = None, *, read_only: bool = False, external_ac
     weakref.finalize(connection, _remove, folder, os.getpid())
     bind_to_process(connection)
     return connection
+
+
+_PATTERN = re.compile(r"[*?\[]")
+"""What a path of DuckDB matches other names with."""
+
+
+def literal_name(path: str) -> str:
+    """A full name of a file as DuckDB has to be given it to read this file, whatever characters are in it."""
+    return _PATTERN.sub(r"[\g<0>]", path)
 
 
 @cache

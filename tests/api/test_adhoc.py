@@ -32,10 +32,10 @@ OUTSIDE = [
     "INSERT INTO t SELECT 2, content FROM read_text('{}/secret.txt')",
     "UPDATE t SET s = (SELECT content FROM read_text('{}/secret.txt'))",
     "DELETE FROM t WHERE s = (SELECT content FROM read_text('{}/secret.txt'))",
-]
-STATEMENTS = [
     "COPY (SELECT 1) TO '{}/written'",
     "COPY t FROM '{}/secret.txt'",
+]
+STATEMENTS = [
     "ATTACH '{}/written'",
     "EXPORT DATABASE '{}/written'",
     "IMPORT DATABASE '{}'",
@@ -47,9 +47,9 @@ STATEMENTS = [
     "CALL pragma_version()",
     "USE memory",
     "CHECKPOINT",
-    "SELECT 1; COPY (SELECT 1) TO '{}/written'",
-    "SELECT $a$ ' $a$; COPY (SELECT 1) TO '{}/written'; -- '",
-    "SELECT 1 -- \r; COPY (SELECT 1) TO '{}/written'",
+    "SELECT 1; ATTACH '{}/written'",
+    "SELECT $a$ ' $a$; ATTACH '{}/written'; -- '",
+    "SELECT 1 -- \r; ATTACH '{}/written'",
     "SELECT 1 /* /* */; COPY (SELECT 1) TO '{}/written'; -- */ */",
 ]
 

@@ -23,7 +23,7 @@ from viewlet.types import Column, Row, Table, TableKind
 from viewlet.visible import logger
 
 if TYPE_CHECKING:
-    from viewlet.sql import AlterTable, CreateTable, CreateView, Drop, Execute, Explain, Modify, Select, Statement
+    from viewlet.sql import AlterTable, Copy, CreateTable, CreateView, Drop, Execute, Explain, Modify, Select, Statement
     from viewlet.sql.parameters import InsertedRow, Parameters
 
 Elsewhere = Callable[[str, Sequence[str], Database, Callable[[Any], Any]], Any]
@@ -148,6 +148,8 @@ class StatementRunner:
                 return self._select(statement, database)
             case sql.Modify():
                 return self._modify(statement, database)
+            case sql.Copy():
+                return self._copy(statement, text, database)
             case sql.Show():
                 return show(statement, database)
             case sql.Transact(action):
@@ -205,6 +207,20 @@ class StatementRunner:
         constraints = [constraint_declaration(each, known, catalogue.aggregates) for each in statement.constraints]
         replace_table(database, statement.name, table, rows, constraints, dropped)
         self._session.tell()
+
+    def _copy(self, statement: Copy, text: str, database: Database) -> int:
+        """Rows of a file as one batch, or rows for a file; the answer is their number."""
+        from viewlet.connection.copy import read_file, write_file
+
+        self._adhoc.check_access(text, statement.path)
+        if statement.writes:
+            return write_file(statement, self._query(statement.query, database, text))
+        table = database.catalogue.find_table(statement.table)
+        place = {column.name: column for column in table.schema.columns}
+        rows = read_file(statement, tuple(place[name] for name in statement.columns))
+        database.host.expect({table.schema.name: int(rows.num_rows)})
+        self._session.commit({table.schema.name: database.change_of(table, rows, 1, encoded=False)})
+        return int(rows.num_rows)
 
     def _execute(self, statement: Execute, text: str, database: Database) -> Any:
         """Runs a prepared statement; its values may be expressions."""

@@ -14,6 +14,7 @@ from viewlet.algebra.layered_query import LayeredQuery
 from viewlet.algebra.query import Query
 from viewlet.sql.adaptive_views import ADAPTIVE, ADAPTIVE_OPTIONS, AdaptiveOptions, bind_adaptive
 from viewlet.sql.alter import bind_alter_table
+from viewlet.sql.copy import bind_copy
 from viewlet.sql.depth import shallow
 from viewlet.sql.matrix_programs import bind_matrix_program
 from viewlet.sql.modify import MODIFYING, bind_modify
@@ -104,6 +105,8 @@ def bind_statement(
     if raw.words[:2] == ("ALTER", "TABLE"):
         with quiet():
             return bind_alter_table(raw, catalog) or Ignored("ALTER TABLE has nothing to do")
+    if raw.words[0] == "COPY":
+        return bind_copy(raw, catalog)
     if (shown := _show(raw, catalog)) is not None:
         return shown
     if (action := _TRANSACTIONS.get(raw.words)) is not None:
@@ -134,7 +137,7 @@ def bind_statement(
         return Select(raw.text)
     if raw.words[0] in ("SAVEPOINT", "RELEASE"):
         raise raw.source.unsupported(f"{raw.words[0]} statement", None, "BEGIN, COMMIT and ROLLBACK do without names")
-    if raw.words[0].isalpha() and not isinstance(node, exp.Alter | exp.Copy | exp.Transaction | exp.Set):
+    if raw.words[0].isalpha() and not isinstance(node, exp.Alter | exp.Transaction | exp.Set):
         raise raw.source.error(f"'{raw.words[0]}' does not begin a statement", node)
     raise raw.source.unsupported(f"{raw.words[0]} statement", None)
 

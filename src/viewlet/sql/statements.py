@@ -154,6 +154,20 @@ class Modify:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """Rows of a file for some columns of a table, or the answer of a query for a file that it `writes`."""
+
+    table: str
+    columns: tuple[str, ...]
+    query: str
+    path: str
+    writes: bool
+    format: str
+    options: tuple[str, ...]
+    """The options of the format, in the words of DuckDB."""
+
+
+@dataclass(frozen=True, slots=True)
 class AlterView:
     """ALTER MATERIALIZED VIEW ... PARTITION BY: other columns to spread a view by."""
 
@@ -212,6 +226,7 @@ Statement = (
     | CreateView
     | AlterTable
     | AlterView
+    | Copy
     | Drop
     | Explain
     | Select
