@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from viewlet.changes import did_you_mean
+from viewlet.changes.sequences import Sequences
 from viewlet.duckdb_access import open_duckdb
 from viewlet.errors import DataError, Span, SqlError, UnsupportedError, ViewletError, interruptible
 
@@ -53,11 +54,12 @@ class AdHoc:
         missing: Callable[[str], ViewletError],
         text: str = "",
         catalogue: Mapping[str, Any] = _NO_TABLES,
+        sequences: Sequences | None = None,
     ) -> Any:
         """The answer of `sql` over Arrow tables, as one; `missing` makes the error for a name that is none of them.
 
         `text` is what the user wrote, where `sql` was made from it; errors quote it. What DuckDB's functions about its
-        `catalogue` return is replaced by tables.
+        `catalogue` return is replaced by tables. The query may take values from `sequences`.
         """
         import duckdb
 
@@ -68,7 +70,7 @@ class AdHoc:
             for name, table in catalogue.items():
                 connection.register(_place_of(name), table)
                 connection.execute(f"CREATE OR REPLACE TEMP MACRO {name}() AS TABLE {_REPLACED.format(name=name)}")
-            with interruptible():
+            with (sequences or Sequences()).lent(connection, sql), interruptible():
                 return connection.sql(_only_query(connection, sql)).to_arrow_table()
         except (duckdb.InternalException, duckdb.FatalException) as error:
             self.close()  # it answers no query after such an error
@@ -123,7 +125,7 @@ def translate_error(error: Exception, sql: str, missing: Callable[[str], Viewlet
     problem = _KIND.sub("", message[: place.start()] if place is not None else message).strip()
     if isinstance(error, duckdb.PermissionException) or "configuration has been locked" in message:
         return _closed(problem, sql)
-    if isinstance(error, duckdb.DataError):
+    if isinstance(error, duckdb.DataError | duckdb.SequenceException):
         return DataError(f"{_first_line(problem)}, in: {_shortened(sql)}")
     if isinstance(error, duckdb.ParserException):
         return SqlError(f"syntax error: {_first_line(problem)}", sql, span_of(sql, fragment))

@@ -158,6 +158,8 @@ class Column:
     length: int | None = None
     default: str | None = None
     """The SQL expression for rows that do not say what is in it, if that is not NULL."""
+    always: bool = False
+    """Statements do not say what is in it: it is GENERATED ALWAYS AS IDENTITY."""
 
     @property
     def declared(self) -> str:

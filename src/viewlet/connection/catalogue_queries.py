@@ -1,6 +1,6 @@
 """The catalogue of a database as Arrow tables: for SHOW and DESCRIBE, and for queries over it in SQL.
 
-DuckDB has four functions about its own catalogue, which its views in `information_schema` and `pg_catalog` read. Ad-hoc
+DuckDB has five functions about its own catalogue, which its views in `information_schema` and `pg_catalog` read. Ad-hoc
 queries get functions of the same names about this database, and so all of these views. Columns that mean nothing here
 are NULL; views have more columns, about what maintains them.
 """
@@ -303,9 +303,42 @@ def _constraint(name: str, kind: str, text: str, columns: list[str] | tuple[str,
     }
 
 
+# -- sequences --------------------------------------------------------------------------------------------------------
+
+_SEQUENCE_COLUMNS = {
+    **_NAMED,
+    "sequence_name": "string",
+    "sequence_oid": "int64",
+    "temporary": "bool",
+    "start_value": "int64",
+    "min_value": "int64",
+    "max_value": "int64",
+    "increment_by": "int64",
+    "cycle": "bool",
+    "last_value": "int64",
+}
+
+
+def _sequences(database: Database) -> Iterator[Record]:
+    for number, each in enumerate(database.sequences.known.values(), start=1):
+        yield {
+            **_PLACE,
+            "sequence_name": each.name,
+            "sequence_oid": number,
+            "temporary": False,
+            "start_value": each.start,
+            "min_value": each.low,
+            "max_value": each.high,
+            "increment_by": each.increment,
+            "cycle": each.cycle,
+            "last_value": each.last,
+        }
+
+
 _FUNCTIONS: dict[str, tuple[Callable[[Database], Iterator[Record]], Mapping[str, str]]] = {
     "duckdb_tables": (_tables, _TABLE_COLUMNS),
     "duckdb_views": (_views, _VIEW_COLUMNS),
     "duckdb_columns": (_columns, _COLUMN_COLUMNS),
     "duckdb_constraints": (_constraints, _CONSTRAINT_COLUMNS),
+    "duckdb_sequences": (_sequences, _SEQUENCE_COLUMNS),
 }

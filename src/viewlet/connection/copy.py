@@ -54,7 +54,8 @@ def _run(connection: Any, copy: str, statement: Copy, *more: str) -> int:
     """Runs a COPY of DuckDB with the options that are written, which have to be all that is there."""
     options = ", ".join((f"FORMAT {statement.format}", *statement.options, *more))
     (parsed,) = connection.extract_statements(f"{copy} ({options})")
-    return int(connection.execute(parsed).fetchone()[0])
+    ((count,),) = connection.execute(parsed).fetchall()
+    return int(count)
 
 
 def _misfit(reader: Any, statement: Copy, path: str, columns: tuple[Column, ...], message: str) -> str:
@@ -77,8 +78,9 @@ def _misfit(reader: Any, statement: Copy, path: str, columns: tuple[Column, ...]
             name, number = quoted(column.name), "rowid + 1"
             fails = f"{name} IS NOT NULL AND TRY_CAST({name} AS {column.type}) IS NULL"
             query = f"SELECT {number}, {name} FROM {_LANDING} WHERE {fails} ORDER BY rowid LIMIT 1"
-            if (found := reader.execute(query).fetchone()) is not None:
-                return f"row {found[0]}, column {column.name!r}: {found[1]!r} is no {column.type}"
+            if found := reader.execute(query).fetchall():
+                ((row, value),) = found
+                return f"row {row}, column {column.name!r}: {value!r} is no {column.type}"
     return shortened(message)
 
 

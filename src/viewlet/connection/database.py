@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Change, Changes, RowChange, rows_to_arrow, sorted_rows
 from viewlet.changes.defaults import completed
+from viewlet.changes.sequences import Sequences
 from viewlet.connection.announcements import Announcement, announcements
 from viewlet.connection.journal import (
     DROP,
@@ -98,6 +99,7 @@ class Database:
     views: dict[str, MaintainedView] = field(init=False)
     transaction: Transaction | None = None
     """What is held back since BEGIN."""
+    sequences: Sequences = field(default_factory=Sequences)
     _pending: Pending | None = None
 
     def __post_init__(self) -> None:
@@ -519,13 +521,13 @@ class Database:
 
     def change_of(self, table: BaseTable, data: object, sign: int, encoded: bool) -> Change:
         """What the user hands in for a table as a change, times `sign`, or times what it says when `encoded`."""
-        data = data if sign < 0 else completed(table.schema, data)
+        data = data if sign < 0 else completed(table.schema, data, self.sequences)
         read = table.read(data, sign, encoded)
         return self.host.change_of(table.schema, data, sign, encoded) if read is None else RowChange(read)
 
     def net_change(self, table: BaseTable, signed: Signed) -> Change:
         """Several parts of the user's data with their signs as one change."""
-        signed = [(data if sign < 0 else completed(table.schema, data), sign) for data, sign in signed]
+        signed = [(data if sign < 0 else completed(table.schema, data, self.sequences), sign) for data, sign in signed]
         read = [table.read(data, sign) for data, sign in signed]
         if all(part is not None for part in read):
             return RowChange(net(item for part in read if part is not None for item in part.items()))

@@ -2,6 +2,7 @@
 
     record ::= TABLE schema | VIEW statement, facts | DROP names    a declaration, as JSON
              | ALTER name, schema                                   its rows follow as a batch
+             | SEQUENCE state | SEQUENCE name, dropped              new ones, and those that have given values
              | a batch, or what else its host repeats               (`Host.record`, `Host.replay`)
 
 A call that raises stops what was about to happen: a batch is rolled back, a declaration is not made. A directory is
@@ -18,6 +19,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from viewlet import __version__
+from viewlet.changes.sequences import Sequence
 from viewlet.engine.catalogue_json import Json, table_of_json, table_to_json
 from viewlet.engine.choose_adaptive import chosen_adaptive
 from viewlet.engine.declaration import Declaration, declared_by
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from viewlet.connection.database import Database
     from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 
-TABLE, VIEW, DROP, ALTER = 2, 3, 4, 5
+TABLE, VIEW, DROP, ALTER, SEQUENCE = 2, 3, 4, 5, 6
 
 
 class Journal(Protocol):
@@ -108,7 +110,10 @@ class LogJournal:
 
     def batch(self, epoch: int, changes: Batch, mark: BatchMark | None) -> None:
         batches = self._database.batches if mark is None else self._database.batches.adding(mark)
-        self.storage.commit([self._database.host.record(epoch, changes, mark)], epoch, batches.ranges)
+        sequences = self._database.sequences
+        news = [declaration_record(SEQUENCE, known, epoch) for known in sequences.news()]
+        self.storage.commit([self._database.host.record(epoch, changes, mark), *news], epoch, batches.ranges)
+        sequences.moved.clear()
 
     def position(self) -> int:
         return self.storage.position()
@@ -140,6 +145,7 @@ class LogJournal:
             "tables": [
                 {**table_to_json(table.schema), "started": table.started} for table in catalogue.tables.values()
             ],
+            "sequences": database.sequences.facts(),
             "views": [
                 view_to_json(view.declared, catalogue)
                 for view in catalogue.views.values()
@@ -176,6 +182,7 @@ class LogJournal:
         if database.epoch != manifest.epoch:
             raise StateError(f"replaying the log led to epoch {database.epoch}, not to {manifest.epoch}")
         database.committed = replace(database.committed, batches=BatchIds(manifest.batches))
+        database.sequences.sweep(table.schema for table in database.tables.values())
         self.storage.remove_left_over()
 
     def _read(self, saved: SnapshotReader) -> None:
@@ -185,6 +192,8 @@ class LogJournal:
             table = host.make_table(table_of_json(known), saved)
             table.started = known["started"]
             database.tables[table.schema.name] = table
+        for known in facts.get("sequences", ()):
+            database.sequences.put(Sequence(**known))
         for known in facts["views"]:
             self._resume(known, saved)
         database.committed = replace(database.committed, epoch=facts["epoch"])
@@ -206,7 +215,7 @@ class LogJournal:
     def _replay(self, record: Record) -> None:
         """Repeats what a record says. Declarations are those of both hosts, other records the host's own."""
         database = self._database
-        if record.kind in (TABLE, VIEW, DROP, ALTER):
+        if record.kind in (TABLE, VIEW, DROP, ALTER, SEQUENCE):
             known = json.loads(bytes(record.payload))
             if record.kind == TABLE:
                 database.create_table(table_of_json(known))
@@ -214,6 +223,8 @@ class LogJournal:
                 database.alter_again(known["old"], table_of_json(known["table"]))
             elif record.kind == VIEW:
                 self._resume(known, None)
+            elif record.kind == SEQUENCE:
+                database.sequences.replay(known)
             else:
                 database.drop(known["names"] if "names" in known else [known["name"]])
             return
@@ -227,6 +238,8 @@ class LogJournal:
             database.apply(changes, mark)
         except DataError as error:
             raise StateError(f"the batch of epoch {record.epoch} cannot be applied again: {error}") from error
+        if not any(changes.values()):  # the first rows of a table that replaced one: none
+            database.committed = replace(database.committed, epoch=record.epoch)
 
 
 def declaration_record(kind: int, known: Json, epoch: int) -> Record:

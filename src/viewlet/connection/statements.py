@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 from viewlet.adhoc import AdHoc, span_of
 from viewlet.changes import did_you_mean, rows_to_arrow
+from viewlet.changes.sequences import called_sequences
 from viewlet.connection.catalogue_queries import catalogue, show
 from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_query, explain_view
 from viewlet.connection.redeclare import replace_table
+from viewlet.connection.sequences import create_sequence, drop_sequences, settle_sequences, with_identities
 from viewlet.connection.session import Session
 from viewlet.engine.declaration import Declaration, constraint_declaration, declaration
 from viewlet.engine.kinds import kind_defined_by
@@ -59,6 +62,7 @@ class StatementRunner:
                     bound = bind_statement(raw, known.schemas(), known.aggregates, known.layered)
                     refuse_unstable(raw, bound, known.schemas())
                     answer = self._run(bound, raw.text, database)
+                    settle_sequences(database)
                 except SqlError as error:
                     if lost := _lost_among(raw.words, database):
                         raise lost.error() from error
@@ -96,7 +100,7 @@ class StatementRunner:
         """Inserts rows without SQL; False if they need the casts of an INSERT, or its errors."""
         with self._session.open() as database:
             table = database.tables.get(row.table)
-            if table is None:
+            if table is None or any(column.always for column in table.schema.columns):
                 return False
             names = table.schema.column_names
             if row.columns is None or row.columns == names:
@@ -126,6 +130,8 @@ class StatementRunner:
         from viewlet import sql
 
         match statement:
+            case sql.CreateSequence():
+                return create_sequence(statement, database)
             case sql.CreateTable(query=""):
                 _create_table(statement, database)
                 return self._session.tell()
@@ -139,6 +145,8 @@ class StatementRunner:
             case sql.AlterView():
                 database.check_no_transaction("ALTER VIEW")
                 return database.partition_view(statement.name, statement.partition_by)
+            case sql.Drop(names, "SEQUENCE", if_exists):
+                return drop_sequences(names, if_exists, database)
             case sql.Drop():
                 database.check_no_transaction("DROP")
                 return _drop(statement, database)
@@ -269,9 +277,11 @@ class StatementRunner:
         names, about = _readable_names(sql, database), catalogue(sql, database)
 
         def ask(tables: Mapping[str, Any]) -> Any:
-            return self._adhoc.query(sql, tables, lambda name: _missing(name, text or sql, database), text, about)
+            missing = partial(_missing, sql=text or sql, database=database)
+            return self._adhoc.query(sql, tables, missing, text, about, database.sequences)
 
-        if self.elsewhere is not None and not text and not about and database.transaction is None:
+        stays = text or about or database.transaction is not None or called_sequences(sql)
+        if self.elsewhere is not None and not stays:
             found = self.elsewhere(sql, names, database, ask)
             if found is not None:
                 return found
@@ -479,14 +489,16 @@ def _create_table(statement: CreateTable, database: Database) -> None:
     if statement.temporary:
         _check_temporary(statement.table.name, database)
     if not (statement.if_not_exists and statement.table.name in database.tables):
-        known = {**database.catalogue.schemas(), statement.table.name: statement.table}
+        replaces = _replaces(statement, database)
+        table = with_identities(statement, database)
+        known = {**database.catalogue.schemas(), table.name: table}
         aggregates = database.catalogue.aggregates
         constraints = [constraint_declaration(each, known, aggregates) for each in statement.constraints]
-        if _replaces(statement, database):
-            _replace_table(statement.table, [], constraints, database)
+        if replaces:
+            _replace_table(table, [], constraints, database)
             return
-        database.create_table(statement.table, constraints)
-        _note_declared([statement.table.name], database)
+        database.create_table(table, constraints)
+        _note_declared([table.name], database)
 
 
 def _create_view(statement: CreateView, text: str, database: Database) -> None:

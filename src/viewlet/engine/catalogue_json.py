@@ -15,6 +15,7 @@ def table_to_json(table: Table) -> Json:
     parts = {} if table.parts is None else {"parts": asdict(table.parts)}
     lengths = {column.name: column.length for column in table.columns if column.length is not None}
     defaults = {column.name: column.default for column in table.columns if column.default is not None}
+    always = [column.name for column in table.columns if column.always]
     return {
         "name": table.name,
         "kind": table.kind.value,
@@ -24,6 +25,7 @@ def table_to_json(table: Table) -> Json:
         "partition_by": list(table.partition_by),
         **({"lengths": lengths} if lengths else {}),
         **({"defaults": defaults} if defaults else {}),
+        **({"always": always} if always else {}),
         **({"unique": table.unique} if table.unique else {}),
         **parts,
     }
@@ -36,11 +38,11 @@ def table_of_json(known: Json) -> Table:
     >>> table_of_json(table_to_json(table)) == table
     True
     """
-    lengths, defaults = known.get("lengths", {}), known.get("defaults", {})
+    lengths, defaults, always = known.get("lengths", {}), known.get("defaults", {}), known.get("always", ())
     return Table(
         known["name"],
         tuple(
-            Column(name, SqlType(Kind(kind), *rest), lengths.get(name), defaults.get(name))
+            Column(name, SqlType(Kind(kind), *rest), lengths.get(name), defaults.get(name), name in always)
             for name, kind, *rest in known["columns"]
         ),
         TableKind(known["kind"]),

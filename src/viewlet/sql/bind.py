@@ -30,6 +30,7 @@ from viewlet.sql.statements import (
     STRATEGIES,
     AlterView,
     AnsweredCall,
+    CreateSequence,
     CreateTable,
     CreateView,
     Deallocate,
@@ -107,6 +108,8 @@ def bind_statement(
             return bind_alter_table(raw, catalog) or Ignored("ALTER TABLE has nothing to do")
     if raw.words[0] == "COPY":
         return bind_copy(raw, catalog)
+    if (sequence := _sequence(raw)) is not None:
+        return sequence
     if (shown := _show(raw, catalog)) is not None:
         return shown
     if (action := _TRANSACTIONS.get(raw.words)) is not None:
@@ -311,6 +314,23 @@ def _ignored(raw: RawStatement) -> Ignored | None:
 # CREATE, ALTER and DROP
 
 
+def _sequence(raw: RawStatement) -> CreateSequence | Drop | None:
+    """CREATE [OR REPLACE] SEQUENCE [IF NOT EXISTS], which DuckDB reads, and DROP SEQUENCE [IF EXISTS] name, ..."""
+    match raw.words:
+        case ("CREATE", "SEQUENCE", *rest) | ("CREATE", "OR", "REPLACE", "SEQUENCE", *rest):
+            return CreateSequence(raw.text, rest[:3] == ["IF", "NOT", "EXISTS"], raw.words[1] == "OR")
+        case ("CREATE", "TEMP" | "TEMPORARY", "SEQUENCE", *_):
+            raise raw.source.unsupported("a temporary sequence", None, "CREATE SEQUENCE, and DROP it")
+        case ("DROP", "SEQUENCE", *rest):
+            exists = rest[:2] == ["IF", "EXISTS"]
+            begin, end = 4 if exists else 2, len(raw.words) - (rest[-1:] in (["CASCADE"], ["RESTRICT"]))
+            if end <= begin or set(raw.words[begin + 1 : end : 2]) - {","}:
+                raise raw.source.error("DROP SEQUENCE name, ... is expected")
+            return Drop(tuple(_written_name(raw, at) for at in range(begin, end, 2)), "SEQUENCE", exists)
+        case _:
+            return None
+
+
 def _alter_view(raw: RawStatement, catalog: Mapping[str, Table]) -> AlterView:
     """ALTER [MATERIALIZED] VIEW name PARTITION BY (column, ...)"""
     at = raw.words.index("VIEW") + 1
@@ -340,9 +360,11 @@ def _create(node: exp.Create, raw: RawStatement, names: Names) -> Statement:
         replaces = bool(node.args.get("replace"))
         if replaces and kind is not TableKind.TABLE:
             raise raw.source.unsupported(f"CREATE OR REPLACE {kind.value}", node.this, "DROP it first")
-        table, constraints = bind_create_table(node, kind, raw.source, names.catalog)
+        table, constraints, identities = bind_create_table(node, kind, raw.source, names.catalog)
         exists = bool(node.args.get("exists"))
-        return CreateTable(table, exists, is_temporary(node), constraints, or_replace=replaces)
+        return CreateTable(
+            table, exists, is_temporary(node), constraints, or_replace=replaces, identities=tuple(identities.items())
+        )
     if node.kind == "VIEW":
         return _create_view(node, raw, names)
     raise raw.source.unsupported(f"CREATE {node.kind}", node.this)

@@ -114,6 +114,16 @@ class _Target:
             raise self.source.error(unknown("column", name, self.table.column_names), column)
         return name
 
+    @property
+    def settable(self) -> tuple[str, ...]:
+        """The columns that statements may say something about besides DEFAULT."""
+        return tuple(column.name for column in self.table.columns if not column.always)
+
+    def check_settable(self, name: str, value: exp.Expr | None) -> None:
+        """Refuses a value for a column that is always generated."""
+        if name not in self.settable and (value is None or not _is_default(value)):
+            raise self.source.error(f"column '{name}' is GENERATED ALWAYS: leave it out, or say DEFAULT", value)
+
 
 def _default(column: Column) -> str:
     return "NULL" if column.default is None else column.default
@@ -153,7 +163,7 @@ def _insert(node: exp.Insert, source: Source, catalog: Mapping[str, Table]) -> M
     _refuse(node, source, "overwrite", "partition", "ignore")
     is_listed = isinstance(node.this, exp.Schema)
     target = _target(node.this.this if is_listed else node.this, source, catalog)
-    names = _listed(target, node.this.expressions) if is_listed else target.table.column_names
+    names = _listed(target, node.this.expressions) if is_listed else _unlisted(node.expression, target)
     if node.args.get("by_name"):
         names = _names_of(node.expression, target)
     rows = _new_rows(node, target, names)
@@ -168,6 +178,13 @@ def _insert(node: exp.Insert, source: Source, catalog: Mapping[str, Table]) -> M
     new_rows = NewRows(target.fresh(NEW_ROWS), rows, not asks and keys == [target.table.primary_key])
     several = tuple(keys) if len(keys) > 1 else ()
     return Modify("merge", target.table.name, changes, source.text, None, new_rows, returning, several)
+
+
+def _unlisted(rows: exp.Expr | None, target: _Target) -> Sequence[str]:
+    """The columns that an INSERT without a list is for: all, or all that can be set where it has no more values."""
+    first = rows.expressions[0] if isinstance(rows, exp.Values) else rows
+    values = first.expressions if isinstance(first, exp.Tuple | exp.Select) else [first]
+    return target.table.column_names if len(values) == len(target.table.columns) else target.settable
 
 
 def _listed(target: _Target, columns: Iterable[exp.Expr]) -> Sequence[str]:
@@ -192,6 +209,9 @@ def _new_rows(node: exp.Insert, target: _Target, names: Sequence[str]) -> str:
     _check_width(rows, len(names), target.source)
     if isinstance(rows, exp.Values):
         _fill_in_defaults(rows, names, target)
+    else:
+        for name in names:
+            target.check_settable(name, None)
     given = ", ".join(quoted(name) for name in names)
     cells = target.new_row({name: quoted(name) for name in names})
     return f"SELECT {cells} FROM ({_text(rows, target.source)}) AS new_rows({given})"
@@ -202,6 +222,7 @@ def _fill_in_defaults(rows: exp.Values, names: Sequence[str], target: _Target) -
     for row in rows.expressions:
         cells = row.expressions if isinstance(row, exp.Tuple) else [row]
         for name, cell in zip(names, cells, strict=True):
+            target.check_settable(name, cell)
             if _is_default(cell):
                 cell.replace(parse_one(target.default(name), read="duckdb"))
 
@@ -376,6 +397,7 @@ def _assigned(target: _Target, assignments: Iterable[exp.Expr], qualified: bool)
             name = target.named(column)
             if name in values:
                 raise source.error(f"column '{name}' is set twice", column)
+            target.check_settable(name, value)
             is_default = _is_default(value)
             values[name] = (
                 target.default(name) if is_default else _text(_qualified(value, target) if qualified else value, source)
@@ -458,7 +480,7 @@ def _merge_condition(node: exp.Merge, target: _Target) -> str:
 def _merge_action(when: exp.Expr, group: str, target: _Target, other: str) -> tuple[str, str] | None:
     """What a clause of MERGE does, and the change of its rows; None if nothing."""
     then, source = when.args["then"], target.source
-    every = {name: f"{quoted(other)}.{quoted(name)}" for name in target.table.column_names}
+    every = {name: f"{quoted(other)}.{quoted(name)}" for name in target.settable}
     match then:
         case exp.Update() if group != "by target":
             is_every = not then.expressions or isinstance(then.expressions[0], exp.Star)
@@ -485,11 +507,13 @@ def _merge_values(then: exp.Insert, every: dict[str, str], target: _Target) -> d
             raise source.error("INSERT needs VALUES", then)
         return every
     listed = columns.expressions if isinstance(columns, exp.Tuple) else []
-    names = [target.named(each) for each in listed] or list(target.table.column_names)
+    names = [target.named(each) for each in listed] or list(target.settable)
     if len(set(names)) < len(names):
         raise source.error("a column is listed twice", then)
     if len(names) != len(values.expressions):
         raise source.error(f"{len(values.expressions)} values for {len(names)} columns", then)
+    for name, value in zip(names, values.expressions, strict=True):
+        target.check_settable(name, value)
     return {name: _text(value, source) for name, value in zip(names, values.expressions, strict=True)}
 
 

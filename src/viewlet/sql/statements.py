@@ -26,6 +26,17 @@ class CreateTable:
     names: tuple[str, ...] = ()
     with_rows: bool = True
     or_replace: bool = False
+    identities: tuple[tuple[str, str], ...] = ()
+    """The columns GENERATED AS IDENTITY, and the options of their sequences."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSequence:
+    """`text` is the statement as DuckDB reads it."""
+
+    text: str
+    if_not_exists: bool
+    or_replace: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +90,7 @@ class CreateView:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """`kind` is TABLE, STREAM, STATIC TABLE or VIEW as written; with `cascade` the views that read them go too."""
+    """`kind` is TABLE, STREAM, STATIC TABLE, VIEW or SEQUENCE as written; with `cascade` what reads them goes too."""
 
     names: tuple[str, ...]
     kind: str
@@ -223,6 +234,7 @@ class Show:
 
 Statement = (
     CreateTable
+    | CreateSequence
     | CreateView
     | AlterTable
     | AlterView

@@ -98,6 +98,9 @@ _STATEMENTS: dict[type[exp.Expr], Arguments] = {
     exp.ColumnDef: _reads("this", "kind", "constraints"),
     exp.ColumnConstraint: _reads("this", "kind"),
     exp.DefaultColumnConstraint: _reads("this"),
+    exp.GeneratedAsIdentityColumnConstraint: _reads(
+        "this", "on_null", "start", "increment", "minvalue", "maxvalue", "cycle"
+    ),
     exp.UniqueColumnConstraint: _reads("this", "nulls"),
     exp.Reference: _reads("this", "options"),
     exp.ForeignKey: _reads("expressions", "reference"),

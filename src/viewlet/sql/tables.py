@@ -16,8 +16,8 @@ from viewlet.types import Column, Constraint, SqlType, Table, TableKind
 
 def bind_create_table(
     node: exp.Create, kind: TableKind, source: Source, catalog: Mapping[str, Table]
-) -> tuple[Table, tuple[Constraint, ...]]:
-    """A table, and what its rows must be like."""
+) -> tuple[Table, tuple[Constraint, ...], dict[str, str]]:
+    """A table, what its rows must be like, and its columns GENERATED AS IDENTITY with options of sequences."""
     schema = node.this
     if not isinstance(schema, exp.Schema):
         raise source.unsupported("CREATE TABLE AS", node.this, "declare the columns, then INSERT ... SELECT")
@@ -27,10 +27,10 @@ def bind_create_table(
     name = table_name(schema.this, source)
     columns: list[Column] = []
     keys: list[exp.Expr] = []
-    constraints = Constraints(name, source)
+    constraints, identities = Constraints(name, source), dict[str, str]()
     for part in schema.expressions:
         if isinstance(part, exp.ColumnDef):
-            column = column_of(part, source, keys, constraints)
+            column = column_of(part, source, keys, constraints, identities)
             if column.name in [other.name for other in columns]:
                 raise source.error(f"column '{column.name}' is declared twice", part.this)
             columns.append(column)
@@ -48,7 +48,7 @@ def bind_create_table(
     made = Table(name, fitted, kind, primary_key, frozenset(), known_columns(partition_by, known, source))
     made = replace(made, non_negative=constraints.non_negative(known))
     found = constraints.bound(made, catalog)
-    return replace(made, unique=tuple(constraints.unique)), found
+    return replace(made, unique=tuple(constraints.unique)), found, identities
 
 
 def partitioning(node: exp.Create) -> tuple[list[exp.Expr], list[exp.Expr]]:
@@ -88,12 +88,19 @@ def table_name(node: exp.Expr, source: Source) -> str:
     return name_of(node.this)
 
 
-def column_of(node: exp.ColumnDef, source: Source, keys: list[exp.Expr], constraints: Constraints) -> Column:
+def column_of(
+    node: exp.ColumnDef,
+    source: Source,
+    keys: list[exp.Expr],
+    constraints: Constraints,
+    identities: dict[str, str] | None = None,
+) -> Column:
     name = name_of(node.this)
     if node.args.get("kind") is None:
         raise source.error(f"column '{name}' has no type", node)
     type, length = to_column_type(node.args["kind"], source, node)
     default: str | None = None
+    always = False
     for constraint in node.args.get("constraints") or []:
         kind = constraint.kind
         if isinstance(kind, exp.NotNullColumnConstraint):
@@ -104,9 +111,25 @@ def column_of(node: exp.ColumnDef, source: Source, keys: list[exp.Expr], constra
             keys.append(node.this)
         elif isinstance(kind, exp.DefaultColumnConstraint):
             default = default_of(kind.this, type, source)
+        elif isinstance(kind, exp.GeneratedAsIdentityColumnConstraint) and kind.args.get("expression") is None:
+            if identities is None:
+                raise source.unsupported("a new column GENERATED AS IDENTITY", node, "declare it in CREATE TABLE")
+            if not type.is_integer:
+                raise source.error(f"column '{name}' is a {type}: IDENTITY is for integers", node)
+            identities[name], always = _identity(kind), bool(kind.this)
+            type = type.with_nullable(False)
         elif not constraints.add(kind, node.this, _name_of(constraint)):
             raise source.unsupported(f"constraint {sql_of(constraint)}", node)
-    return Column(name, type, length, default)
+    if default is not None and name in (identities or ()):
+        raise source.error(f"column '{name}' has a DEFAULT and is GENERATED AS IDENTITY", node)
+    return Column(name, type, length, default, always)
+
+
+def _identity(kind: exp.Expr) -> str:
+    """The options of an identity column, as those of CREATE SEQUENCE."""
+    words = {"start": "START WITH", "increment": "INCREMENT BY", "minvalue": "MINVALUE", "maxvalue": "MAXVALUE"}
+    options = [f"{words[name]} {sql_of(value)}" for name, value in kind.args.items() if name in words and value]
+    return " ".join([*options, *(["CYCLE"] if kind.args.get("cycle") else [])])
 
 
 def default_of(node: exp.Expr, type: SqlType, source: Source) -> str | None:
