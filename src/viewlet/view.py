@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from viewlet.changes import did_you_mean, row_to_python, rows_to_arrow, to_changes, to_python
 from viewlet.errors import DataError, MissingExtraError, SchemaError, ViewletError
 from viewlet.types import Column, Kind, Row, Table
 from viewlet.visible import one_line
+
+if TYPE_CHECKING:
+    from viewlet.asynchronous import ChangeStream
 
 Callback = Callable[[int, Any], object]
 """Called as callback(epoch, pyarrow.Table of the changed rows with a `_multiplicity` column)."""
@@ -233,6 +236,15 @@ class View(Relation):
         other subscriber is called.
         """
         return Subscription(self._provider.subscribe(self.name, callback))
+
+    def changes(self) -> ChangeStream:
+        """The changes from now on, for programs of asyncio: `async for epoch, changes in view.changes()`.
+
+        What an item holds is said at `subscribe`. Items that nobody has read yet wait in memory.
+        """
+        from viewlet.asynchronous import ChangeStream
+
+        return ChangeStream(self.subscribe)
 
     def cofactor(self) -> Any:
         """The contents of a COFACTOR view (see `CofactorView`); an error for other views."""

@@ -11,7 +11,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "viewlet"
 
-BASE = frozenset({"duckdb_access", "errors", "forks", "interrupts", "types", "changes", "visible"})
+BASE = frozenset({"asynchronous", "duckdb_access", "errors", "forks", "interrupts", "types", "changes", "visible"})
 FACADE = frozenset({"__init__", "__main__", "connection", "adhoc", "cli", "dbapi", "demo"})
 
 MAY_IMPORT: dict[str, frozenset[str]] = {

@@ -525,8 +525,11 @@ class Database:
         read = table.read(data, sign, encoded)
         return self.host.change_of(table.schema, data, sign, encoded) if read is None else RowChange(read)
 
-    def net_change(self, table: BaseTable, signed: Signed) -> Change:
-        """Several parts of the user's data with their signs as one change."""
+    def change(self, table: BaseTable, signed: Signed) -> Change:
+        """Parts of the user's data with their signs as one change."""
+        if len(signed) == 1:
+            ((data, sign),) = signed
+            return self.change_of(table, data, sign, encoded=False)
         signed = [(data if sign < 0 else completed(table.schema, data, self.sequences), sign) for data, sign in signed]
         read = [table.read(data, sign) for data, sign in signed]
         if all(part is not None for part in read):

@@ -11,6 +11,7 @@ from threading import TIMEOUT_MAX
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from viewlet.asynchronous import awaited
 from viewlet.changes import Change
 from viewlet.connection.database import Database
 from viewlet.connection.journal import open_journal
@@ -142,7 +143,7 @@ class Connection:
 
     def insert(self, table: str, rows: object) -> int:
         """Inserts rows (tuples, dicts, Arrow, pandas, Polars) as one batch; returns the epoch."""
-        return self._change(table, [(rows, 1)])
+        return self._session.change(table, [(rows, 1)])
 
     def upsert(self, table: str, rows: object) -> int:
         """Inserts rows, or puts them in the place of rows with their primary key, as one batch; returns the epoch.
@@ -162,7 +163,7 @@ class Connection:
         if keys is None:
             if rows is None:
                 raise DataError("delete() takes rows, or the keys of rows")
-            return self._change(table, [(rows, -1)])
+            return self._session.change(table, [(rows, -1)])
         if rows is not None:
             raise DataError("delete() takes rows or keys, not both")
         from viewlet.connection.keyed import deleted
@@ -171,7 +172,7 @@ class Connection:
 
     def update(self, table: str, old: object, new: object) -> int:
         """Replaces the rows `old` by the rows `new` in one batch; returns the epoch."""
-        return self._change(table, [(old, -1), (new, 1)])
+        return self._session.change(table, [(old, -1), (new, 1)])
 
     def apply(self, batch: Mapping[str, object], *, batch_id: int | None = None, source: str = "") -> int:
         """Applies changes of several tables as one atomic batch; returns the epoch.
@@ -205,6 +206,29 @@ class Connection:
                     changes[table.schema.name] = change_with_upserts(database, table, data)
                 return self._session.commit(changes, mark)
 
+    async def insert_async(self, table: str, rows: object) -> int:
+        """Like `insert`, awaited in a program of asyncio. Calls that are awaited together share batches.
+
+        A task that is cancelled does not take its batch back.
+        """
+        return await awaited(self.insert, table, rows)
+
+    async def upsert_async(self, table: str, rows: object) -> int:
+        """Like `upsert`, awaited."""
+        return await awaited(self.upsert, table, rows)
+
+    async def delete_async(self, table: str, rows: object = None, *, keys: Iterable[object] | None = None) -> int:
+        """Like `delete`, awaited."""
+        return await awaited(self.delete, table, rows, keys=keys)
+
+    async def apply_async(self, batch: Mapping[str, object], *, batch_id: int | None = None, source: str = "") -> int:
+        """Like `apply`, awaited."""
+        return await awaited(self.apply, batch, batch_id=batch_id, source=source)
+
+    async def execute_async(self, sql: str, parameters: Sequence[object] | Mapping[str, object] | None = None) -> Any:
+        """Like `execute`, awaited."""
+        return await awaited(self.execute, sql, parameters)
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Makes one batch of all changes in a `with` block; an exception in it leaves the tables as they were.
@@ -226,21 +250,6 @@ class Connection:
         with self._session.open() as database:
             if database.transaction is ours:
                 self._session.commit_transaction()
-
-    def _change(self, name: str, signed: list[tuple[object, int]]) -> int:
-        with self._session.lock:
-            database = self._session.database()
-            table = database.catalogue.find_table(name)
-            name = table.schema.name
-            size = sum(rows_in(rows) for rows, _ in signed)
-            with collecting_later(size):
-                database.host.expect({name: size})
-                if len(signed) == 1:
-                    ((rows, sign),) = signed
-                    change = database.change_of(table, rows, sign, encoded=False)
-                else:
-                    change = database.net_change(table, signed)
-                return self._session.commit({name: change})
 
     def _change_by_key(self, name: str, data: T, change: Callable[[Database, BaseTable, T], Change]) -> int:
         with self._session.lock:

@@ -6,10 +6,11 @@ what an exception, Ctrl-C for one, has left of a batch.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from itertools import islice
@@ -18,12 +19,15 @@ from typing import Any, TypeVar
 
 from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_view
+from viewlet.connection.together import Call, Group, Queue, may_be_together
+from viewlet.engine.ingest import rows_in
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.errors import DataError, SchemaError, ViewletError
 from viewlet.forks import Owner, bind_to_process
-from viewlet.hosts.contract import Batch
+from viewlet.hosts.contract import Batch, Signed
 from viewlet.runtime.durable.batch_ids import BatchMark
-from viewlet.types import Column
+from viewlet.runtime.garbage import collecting_later
+from viewlet.types import Column, Table
 from viewlet.view import Callback, Snapshot, View
 from viewlet.visible import described, logger
 
@@ -42,6 +46,9 @@ class Session:
         self._lock = threading.RLock()
         self._owner = Owner()
         self._database: Database | None = database
+        self._queue = Queue(self._lock)
+        self._group: Group | None = None
+        """A batch of several threads that is under way."""
         bind_to_process(self)
 
     @property
@@ -63,7 +70,7 @@ class Session:
     def open(self) -> Iterator[Database]:
         """The database, for as long as the block holds the lock."""
         with self.lock:
-            yield self.database()
+            yield self._between_calls()
 
     def database(self) -> Database:
         """The database between two batches, for who holds the lock."""
@@ -71,6 +78,14 @@ class Session:
             raise ViewletError("the connection is closed")
         self._database.recover()
         return self._database
+
+    def _between_calls(self) -> Database:
+        """The database for a call that is not part of another one: what an interrupted group came to is known."""
+        database = self.database()
+        if self._group is not None:
+            self._group.settle(database.epoch)
+            self._group = None
+        return database
 
     def close(self, with_snapshot: bool) -> None:
         """Ends the session; in a directory a snapshot may take the place of the log. A fork has nothing to end."""
@@ -81,6 +96,63 @@ class Session:
                 database, self._database = self._database, None
                 database.close(with_snapshot)
                 database.outbox.clear()
+
+    def schema(self, table: str) -> Table | None:
+        """What a table looks like now. This does not wait for the lock: `change` asks again."""
+        self._owner.check("this connection")
+        known = None if self._database is None else self._database.tables.get(table)
+        return None if known is None else known.schema
+
+    def change(self, name: str, signed: Signed, schema: Table | None = None) -> int:
+        """Inserts and deletes rows of a table, as one batch and perhaps with what other threads wait to change.
+
+        Rows that were made for a `schema` are refused if it is another one by now.
+        """
+        self._owner.check("this connection")
+        call = Call(name, signed, schema)
+        if may_be_together(signed):
+            return self._queue.wait(call, self._change_together, self._between_calls)
+        with self._lock:
+            self._between_calls()
+            return self._change(call)
+
+    def _change_together(self, first: Call) -> int:
+        """Applies the call of this thread, with others that wait; if that is refused, it alone."""
+        database = self._between_calls()
+        if first.epoch is not None:
+            return first.epoch
+        calls = [first] if database.transaction is not None else self._queue.take(first)
+        if len(calls) > 1:
+            with contextlib.suppress(Exception):
+                return self._change_as_group(database, calls)
+        return self._change_as_group(database, [first])
+
+    def _change_as_group(self, database: Database, calls: Sequence[Call]) -> int:
+        """Applies calls as one batch; an exception that is no refusal leaves to the next call what became of it."""
+        group = self._group = Group(calls, database.epoch)
+        try:
+            group.epoch = self._change(*calls)
+            return group.epoch
+        except Exception:
+            self._group = None
+            group.take_apart()
+            raise
+        finally:
+            group.wake()
+
+    def _change(self, *calls: Call) -> int:
+        """Inserts and deletes rows of tables, as one batch."""
+        database = self.database()
+        given: dict[str, list[tuple[object, int]]] = {}
+        for call in calls:
+            known = database.catalogue.find_table(call.name).schema
+            if call.schema is not None and call.schema is not known:
+                raise SchemaError(f"table {known.name!r} was altered while its rows were made")
+            given.setdefault(known.name, []).extend(call.signed)
+        sizes = {name: sum(rows_in(rows) for rows, _ in signed) for name, signed in given.items()}
+        with collecting_later(sum(sizes.values())):
+            database.host.expect(sizes)
+            return self.commit({name: database.change(database.tables[name], signed) for name, signed in given.items()})
 
     def commit(self, changes: Batch, mark: BatchMark | None = None) -> int:
         """Applies a batch, tells the subscribers, and returns the epoch; in a transaction the batch is held back."""

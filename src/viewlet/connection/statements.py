@@ -98,29 +98,26 @@ class StatementRunner:
 
     def _inserts(self, row: InsertedRow, values: Sequence[Sequence[object]]) -> bool:
         """Inserts rows without SQL; False if they need the casts of an INSERT, or its errors."""
-        with self._session.open() as database:
-            table = database.tables.get(row.table)
-            if table is None or any(column.always for column in table.schema.columns):
+        table = self._session.schema(row.table)
+        if table is None or any(column.always for column in table.columns):
+            return False
+        names = table.column_names
+        if row.columns is None or row.columns == names:
+            rows = [tuple(given) for given in values]
+        elif set(names).issuperset(row.columns) and len(set(row.columns)) == len(row.columns):
+            at = [row.columns.index(name) if name in row.columns else None for name in names]
+            if any(i is None and column.default for i, column in zip(at, table.columns, strict=True)):
                 return False
-            names = table.schema.column_names
-            if row.columns is None or row.columns == names:
-                rows: Sequence[Any] = values
-            elif set(names).issuperset(row.columns) and len(set(row.columns)) == len(row.columns):
-                at = [row.columns.index(name) if name in row.columns else None for name in names]
-                if any(i is None and column.default for i, column in zip(at, table.schema.columns, strict=True)):
-                    return False
-                rows = [[None if i is None else given[i] for i in at] for given in values]
-            else:
-                return False
-            if any(len(each) != len(names) for each in rows):
-                return False
-            try:
-                change = database.change_of(table, [tuple(each) for each in rows], 1, encoded=False)
-            except DataError:
-                return False
-            database.host.expect({table.schema.name: len(rows)})
-            self._session.commit({table.schema.name: change})
-            return True
+            rows = [tuple(None if i is None else given[i] for i in at) for given in values]
+        else:
+            return False
+        if any(len(each) != len(names) for each in rows):
+            return False
+        try:
+            self._session.change(row.table, [(rows, 1)], table)
+        except (DataError, SchemaError):
+            return False
+        return True
 
     def close(self) -> None:
         self._arrow.clear()
@@ -327,7 +324,7 @@ class StatementRunner:
         gone, come = _old_and_new(statement.kind, answer, schema.column_names)
         sides = [(rows, sign) for rows, sign in ((gone, -1), (come, 1)) if rows is not None]
         database.host.expect({schema.name: sum(int(rows.num_rows) for rows, _ in sides)})
-        self._session.commit({schema.name: database.net_change(table, sides)})
+        self._session.commit({schema.name: database.change(table, sides)})
         if statement.returning is None:
             return int(answer.num_rows)
         changed, asked = _changed_rows(answer, gone, come), statement.returning
