@@ -14,6 +14,7 @@ from viewlet.changes import did_you_mean
 from viewlet.changes.sequences import Sequences
 from viewlet.duckdb_access import open_duckdb
 from viewlet.errors import DataError, Span, SqlError, UnsupportedError, ViewletError, interruptible
+from viewlet.interrupts import SIGNAL_WATCH
 
 _QUERIES = ("SELECT", "MULTI")  # MULTI is PIVOT, which asks for its columns first
 
@@ -46,6 +47,7 @@ class AdHoc:
     def __init__(self, external_access: bool = False) -> None:
         self._external_access = external_access
         self._connection: Any = None
+        self._in_use = False
 
     def query(
         self,
@@ -64,13 +66,18 @@ class AdHoc:
         import duckdb
 
         connection = self._open()
+        self._in_use = True
         try:
             for name, table in tables.items():
                 connection.register(name, table)
             for name, table in catalogue.items():
                 connection.register(_place_of(name), table)
                 connection.execute(f"CREATE OR REPLACE TEMP MACRO {name}() AS TABLE {_REPLACED.format(name=name)}")
-            with (sequences or Sequences()).lent(connection, sql), interruptible():
+            with (
+                (sequences or Sequences()).lent(connection, sql),
+                interruptible(),
+                SIGNAL_WATCH.interrupting(connection),
+            ):
                 return connection.sql(_only_query(connection, sql)).to_arrow_table()
         except (duckdb.InternalException, duckdb.FatalException) as error:
             self.close()  # it answers no query after such an error
@@ -85,6 +92,7 @@ class AdHoc:
                     connection.execute(f"DROP MACRO TABLE IF EXISTS {name}")
                 for name in (*tables, *map(_place_of, catalogue)):
                     connection.unregister(name)
+            self._in_use = False
 
     def check_access(self, sql: str, place: str) -> None:
         """Refuses a statement that names a file, unless files are open to SQL."""
@@ -97,6 +105,9 @@ class AdHoc:
             connection.close()
 
     def _open(self) -> Any:
+        """The connection; another one after an exception, such as Ctrl-C, has kept a query from clearing it."""
+        if self._in_use:
+            self.close()
         if self._connection is None:
             self._connection = open_duckdb(external_access=self._external_access)
         return self._connection

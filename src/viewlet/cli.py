@@ -1,4 +1,4 @@
-"""The command line: `viewlet run`, `viewlet explain`, `viewlet demo`.
+"""The command line: `viewlet shell`, `viewlet run`, `viewlet explain`, `viewlet demo`.
 
 A user error is printed as one red block on standard error and ends the program with exit code 2. A traceback means a
 bug in Viewlet.
@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from enum import Enum, StrEnum
+from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,8 +21,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from viewlet.errors import DataError, InternalError, SchemaError, SqlError, ViewletError, interruptible
+from viewlet.shell.output import Format, print_rows
+from viewlet.shell.script import Statement, read_text, split
 from viewlet.types import Column, Kind, SqlType
-from viewlet.visible import one_line, visible
+from viewlet.visible import visible
 
 if TYPE_CHECKING:
     from viewlet.connection import Connection
@@ -32,6 +33,8 @@ Columns = tuple[Column, ...]
 
 USER_ERROR = 2
 MISMATCH = 1
+FAILED = 1
+INTERRUPTED = 130
 
 app = typer.Typer(
     help="SQL views that stay up to date while the data under them changes.",
@@ -39,12 +42,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-
-class Format(str, Enum):  # noqa: UP042 - typer shows the values of a str enum as choices
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -79,6 +76,50 @@ def _options(
 
 
 @app.command()
+def shell(
+    database: Annotated[
+        Path | None, typer.Argument(metavar="[DIRECTORY]", help="The database; without it, an empty one in memory.")
+    ] = None,
+    command: Annotated[
+        list[str] | None, typer.Option("-c", metavar="SQL", help="Carry this out and leave; may be repeated.")
+    ] = None,
+    mode: Annotated[Format, typer.Option(help="How rows are printed.")] = Format.TABLE,
+    timer: Annotated[bool, typer.Option("--timer", help="Show how long statements take.")] = False,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Carry out what follows an error in a script too.")
+    ] = False,
+    external_access: Annotated[
+        bool, typer.Option("--external-access", help="Let queries read files and other places that DuckDB reaches.")
+    ] = False,
+) -> None:
+    """Type statements and see their answers, or carry out a script from standard input.
+
+    A script ends at its first error, and the exit code is 1.
+    """
+    import viewlet
+    from viewlet.shell.session import MOST_ROWS, Shell
+    from viewlet.shell.terminal import converse
+
+    typed = not command and sys.stdin.isatty()
+    most_rows = MOST_ROWS if sys.stdout.isatty() else None
+    with viewlet.connect(database, external_access=external_access) as db:
+        session = Shell(db, not typed, keep_going, mode, timer, most_rows)
+        try:
+            if typed:
+                session.say(f"Viewlet {viewlet.__version__}; .help lists the commands")
+                converse(session)
+            else:
+                for lines in [text.splitlines() for text in command] if command else [sys.stdin]:
+                    session.take_all(lines)
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        except UnicodeDecodeError:
+            raise DataError("standard input is not UTF-8 text") from None
+    if session.failed and not typed:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
 def run(
     script: Annotated[Path, typer.Argument(help="A file of SQL statements, separated by semicolons.")],
     load: Annotated[
@@ -97,13 +138,14 @@ def run(
     """
     import viewlet
 
-    statements = list(split(_read_text(script)))
+    statements = list(split(read_text(script)))
     files = _parse_loads(load or [])
     db = viewlet.connect(external_access=external_access)
     loader = Loader(db, files)
     for statement in statements:
         loader.before(statement)
-        result = db.execute(statement.text)
+        with statement.placing_errors():
+            result = db.execute(statement.text)
         if hasattr(result, "schema"):
             print_rows(result, format)
         loader.after(statement)
@@ -122,13 +164,15 @@ def explain(
     import viewlet
 
     db = viewlet.connect()
-    for statement in split(_read_text(schema)) if schema else ():
-        db.execute(statement.text)
-    statements = list(split(_read_text(query)))
+    for statement in split(read_text(schema)) if schema else ():
+        with statement.placing_errors():
+            db.execute(statement.text)
+    statements = list(split(read_text(query)))
     if not statements:
         raise SqlError(f"{query} holds no statement")
     for statement in statements[:-1]:
-        db.execute(statement.text)
+        with statement.placing_errors():
+            db.execute(statement.text)
     subject = statements[-1]
     before = set(db.views)
     db.execute(subject.text if subject.creates_something else subject.as_view("query"))
@@ -162,53 +206,6 @@ def demo(
         from viewlet.demo.on_spark import run_demo_on_spark as run
     if not run(scale, seconds):
         raise typer.Exit(MISMATCH)
-
-
-# -- scripts ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """One statement of a script; blank space in front keeps line and column of error messages those of the file."""
-
-    text: str
-    words: tuple[str, ...]
-
-    @property
-    def creates_something(self) -> bool:
-        return self.words[0] == "CREATE"
-
-    @property
-    def creates_stream(self) -> bool:
-        return self.words[:2] == ("CREATE", "STREAM")
-
-    def as_view(self, name: str) -> str:
-        """The statement, a query, as the declaration of a view."""
-        return f"CREATE MATERIALIZED VIEW {name} AS {self.text.lstrip()}"
-
-
-def split(script: str) -> Iterator[Statement]:
-    """The statements of a script; semicolons inside strings and comments do not count.
-
-    >>> [statement.text.strip() for statement in split("SELECT ';' ; -- no; \\n SELECT 2;")]
-    ["SELECT ';'", 'SELECT 2']
-    """
-    from viewlet.sql.split import split_statements
-
-    for raw in split_statements(script):
-        start = raw.source.offset
-        line_start = script.rfind("\n", 0, start) + 1
-        blank = "\n" * script.count("\n", 0, start) + " " * (start - line_start)
-        yield Statement(blank + raw.text, raw.words)
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not a UTF-8 text file") from None
 
 
 # -- loading ----------------------------------------------------------------------------------------------------------
@@ -332,7 +329,7 @@ def _csv_type(type: SqlType) -> str:
 
 def _read_json(path: Path, columns: Columns) -> tuple[Any, int]:
     """An array of objects, or one object per line; numbers with a point are read exactly."""
-    text = _read_text(path).strip()
+    text = read_text(path).strip()
     try:
         if text.startswith("["):
             rows = json.loads(text, parse_float=Decimal)
@@ -348,67 +345,6 @@ READERS = {".parquet": _read_parquet, ".csv": _read_csv, ".json": _read_json}
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
-
-
-# -- printing ---------------------------------------------------------------------------------------------------------
-
-
-def print_rows(result: Any, format: Format) -> None:
-    """Print an Arrow table to standard output."""
-    match format:
-        case Format.TABLE:
-            _print_table(result)
-        case Format.CSV:
-            _print_csv(result)
-        case Format.JSON:
-            names, columns = result.column_names, [_values(column) for column in result.columns]
-            rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-            typer.echo(json.dumps(rows, default=_to_json, indent=2))
-
-
-def _print_table(result: Any) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table as RichTable
-
-    table = RichTable(box=box.SIMPLE_HEAD)
-    for column in result.schema:
-        table.add_column(one_line(column.name), justify="right" if _is_number(column.type) else "left")
-    for row in zip(*map(_values, result.columns), strict=True):
-        table.add_row(*("NULL" if value is None else one_line(str(value)) for value in row))
-    Console(highlight=False, markup=False).print(table)
-
-
-def _print_csv(result: Any) -> None:
-    import csv
-
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(result.column_names)
-    writer.writerows(zip(*map(_values, result.columns), strict=True))
-
-
-def _values(column: Any) -> list[Any]:
-    """A column as Python values, or as text where Python has none: dates before the year 1 and after 9999."""
-    import pyarrow as pa
-
-    try:
-        return list(column.to_pylist())
-    except (OverflowError, ValueError):
-        try:
-            return list(column.cast(pa.string()).to_pylist())
-        except pa.ArrowException as error:
-            raise DataError(f"a column of the result has values that cannot be shown: {_first_line(error)}") from error
-
-
-def _is_number(type: Any) -> bool:
-    import pyarrow.types as kinds
-
-    return bool(kinds.is_integer(type) or kinds.is_floating(type) or kinds.is_decimal(type))
-
-
-def _to_json(value: object) -> object:
-    """Decimals as strings (a JSON number would be rounded by most readers), dates in ISO form."""
-    return str(value)
 
 
 def _error_console() -> Any:

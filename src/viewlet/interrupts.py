@@ -1,10 +1,18 @@
-"""Ctrl-C that waits: for a query of DuckDB, whose interruption ends the transaction, for `psql`, where half a statement
-spoils others, and for LLVM, whose callbacks swallow exceptions."""
+"""Ctrl-C that waits, and Ctrl-C that does not.
+
+It waits for a query of DuckDB whose interruption ends the transaction, for `psql`, where half a statement spoils
+others, and for LLVM, whose callbacks swallow exceptions. Other queries of DuckDB are interrupted: DuckDB does not look
+for signals by itself while the main thread works on a large part of a query.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 
@@ -37,3 +45,58 @@ class DeferredInterrupt:
 
 
 DEFERRED_INTERRUPT = DeferredInterrupt()
+
+
+class SignalWatch:
+    """A thread that hears of Ctrl-C while the main thread is inside DuckDB, and interrupts the query there.
+
+    Signals are written to a socket when they come (`signal.set_wakeup_fd`); an event loop that has them written to a
+    file of its own gets them too.
+    """
+
+    def __init__(self) -> None:
+        self._process = 0
+        self._writer: socket.socket | None = None
+        self._connection: Any = None
+        self._next = -1
+        """Where the program that calls us has signals written to."""
+
+    @contextmanager
+    def interrupting(self, connection: Any) -> Iterator[None]:
+        """For as long as the block runs, where Ctrl-C raises KeyboardInterrupt."""
+        is_main = threading.current_thread() is threading.main_thread()
+        if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield
+            return
+        own = self._started()
+        try:
+            self._connection = connection
+            before = signal.set_wakeup_fd(own, warn_on_full_buffer=False)
+            if before != own:  # an exception may have come before it was reset
+                self._next = before
+            yield
+        finally:
+            self._connection = None
+            signal.set_wakeup_fd(self._next)
+
+    def _started(self) -> int:
+        """The file that signals are written to; a fork of the process has no thread that reads it."""
+        if self._writer is None or self._process != os.getpid():
+            reader, self._writer = socket.socketpair()
+            self._writer.setblocking(False)
+            self._process, self._next = os.getpid(), -1
+            threading.Thread(target=self._listen, args=(reader,), name="viewlet-signals", daemon=True).start()
+        return self._writer.fileno()
+
+    def _listen(self, reader: socket.socket) -> None:
+        while signals := reader.recv(64):
+            connection = self._connection
+            if signal.SIGINT in signals and connection is not None:
+                connection.interrupt()
+            del connection
+            if self._next != -1:
+                with suppress(OSError):
+                    os.write(self._next, signals)
+
+
+SIGNAL_WATCH = SignalWatch()

@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "viewlet"
 
 BASE = frozenset({"asynchronous", "duckdb_access", "errors", "forks", "interrupts", "types", "changes", "visible"})
-FACADE = frozenset({"__init__", "__main__", "connection", "adhoc", "cli", "dbapi", "demo"})
+FACADE = frozenset({"__init__", "__main__", "connection", "adhoc", "cli", "dbapi", "demo", "shell"})
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
     **dict.fromkeys(BASE, BASE),
@@ -64,7 +64,7 @@ LAYERS_OF_SPARK = ("java", "exchange", "units", "state", "load", "execution", *P
 OWNERS_OF_LIBRARIES = {
     "sqlglot": {"sql", "streams"},
     "typer": {"cli"},
-    "rich": {"cli", "demo"},
+    "rich": {"cli", "demo", "shell"},
     "pyspark": {"spark"},
     "fsspec": {"runtime"},
     "numba": {"runtime"},

@@ -21,7 +21,7 @@ import pytest
 import viewlet
 from tests.patience import at_most
 from tests.security.hostile import quoted
-from viewlet import cli
+from viewlet.shell.output import Format, print_rows
 from viewlet.signals.errors import SignalError
 from viewlet.signals.notation import from_text
 from viewlet.visible import logger
@@ -71,7 +71,7 @@ def test_what_people_see_is_plain(db: viewlet.Connection, capsys: pytest.Capture
     assert handle.rows()[0] == (HOSTILE,), "programs get what was stored"
     assert is_plain(repr(handle))
     assert is_plain(handle._repr_html_())
-    cli.print_rows(handle.to_arrow(), cli.Format.TABLE)
+    print_rows(handle.to_arrow(), Format.TABLE)
     assert is_plain(capsys.readouterr().out)
     with pytest.raises(viewlet.SqlError) as caught:
         db.execute(f'SELECT "\x1b[31m{HOSTILE}" FROM t')

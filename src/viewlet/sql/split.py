@@ -123,6 +123,12 @@ def tokenize(sql: str) -> list[Token]:
     return tokens
 
 
+def ends_statement(sql: str) -> bool:
+    """Its last token is a semicolon."""
+    tokens = tokenize(sql)
+    return bool(tokens) and tokens[-1].token_type is TokenType.SEMICOLON
+
+
 def _check_characters(source: Source) -> None:
     """Text that cannot be written as UTF-8 cannot be stored or handed on."""
     if source.text.isascii():

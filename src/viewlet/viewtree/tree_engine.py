@@ -60,7 +60,7 @@ class TreeEngine(ABC):
     def stats(self) -> dict[str, object]:
         known: dict[str, object] = {"stored": self.reader.sizes()}
         if self.name == "compiled":
-            known["bytes"] = self.reader.bytes()
+            known["bytes"] = {"all": self.reader.bytes()}
         return known
 
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
