@@ -43,6 +43,17 @@ HISTORY: list[Step] = [
     _sql("DROP TABLE fixed"),
     lambda db: db.delete("item", [(1, "n1", "1.50", "2026-01-01")]),
 ]
+LONG_HISTORY: list[Step] = [
+    *HISTORY,
+    _sql("ALTER TABLE item ADD COLUMN size INTEGER DEFAULT 1"),
+    _sql("CREATE OR REPLACE MATERIALIZED VIEW spend (who, total) AS SELECT name, SUM(size) FROM item GROUP BY 1"),
+    _sql("CREATE TABLE copied AS SELECT who, total FROM spend"),
+    _sql("BEGIN; INSERT INTO item VALUES (4, 'n4', 1, NULL, 2); DELETE FROM copied WHERE who = 'n1'; COMMIT"),
+    _sql("CREATE TABLE numbered (k INTEGER UNIQUE, n INTEGER DEFAULT 3)"),
+    _sql("INSERT INTO numbered (k) VALUES (7), (8)"),
+    _sql("ALTER TABLE item ALTER COLUMN size TYPE BIGINT"),
+    _sql("DROP TABLE copied"),
+]
 
 
 def state_of(db: viewlet.Connection) -> State:
@@ -52,10 +63,10 @@ def state_of(db: viewlet.Connection) -> State:
 
 
 def states(engine: str) -> list[State]:
-    """Before the first step, and after each."""
+    """Before the first step of the long history, and after each."""
     db = viewlet.connect(engine=engine)
     found = [state_of(db)]
-    for step in HISTORY:
+    for step in LONG_HISTORY:
         step(db)
         found.append(state_of(db))
     return found

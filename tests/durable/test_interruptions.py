@@ -10,7 +10,7 @@ import pytest
 
 import viewlet
 from tests.durable.faults import Plan, PowerFailure, install
-from tests.durable.scripts import HISTORY, Step, abandon, state_of, states
+from tests.durable.scripts import LONG_HISTORY, Step, abandon, state_of, states
 from viewlet.runtime.durable.lock import DirectoryLock
 
 ENGINES = ("interpreter", "compiled")
@@ -38,7 +38,7 @@ def run(path: Path, engine: str) -> int:
     try:
         db = viewlet.connect(path, engine=engine)
         done = 0
-        for step in HISTORY:
+        for step in LONG_HISTORY:
             step(db)
             done += 1
         db.close()
@@ -59,7 +59,7 @@ def message_of(step: Step, db: viewlet.Connection) -> str:
 def steps_of(path: Path, engine: str, monkeypatch: pytest.MonkeyPatch) -> int:
     plan = Plan()
     install(monkeypatch, plan)
-    assert run(path, engine) == len(HISTORY)
+    assert run(path, engine) == len(LONG_HISTORY)
     return plan.steps
 
 
@@ -70,7 +70,7 @@ def test_after_a_power_failure_at_any_step(
 ) -> None:
     expected = states(engine)
     total = steps_of(tmp_path / "whole", engine, monkeypatch)
-    assert total > 8 * len(HISTORY)
+    assert total > 8 * len(LONG_HISTORY)
     for fail_at in range(1, total + 1, STRIDES[engine]):
         path = tmp_path / str(fail_at)
         install(monkeypatch, Plan(fail_at))
@@ -83,7 +83,7 @@ def test_after_a_power_failure_at_any_step(
         possible = expected[max(done, 0) : done + 2]
         assert found in possible, f"step {fail_at}, {done} acknowledged"
         if fail_at % 3 == 0:
-            for step in HISTORY[expected.index(found) :]:
+            for step in LONG_HISTORY[expected.index(found) :]:
                 step(db)
             assert state_of(db) == expected[-1], f"going on after step {fail_at}"
         db.close()
@@ -104,7 +104,7 @@ def test_with_a_full_disk_nothing_is_lost(
         install(monkeypatch, plan := Plan(error="full"))
         db = viewlet.connect(path, engine=engine)
         plan.fail_at, plan.lasts = max(fail_at, plan.steps + 1), lasts
-        for number, step in enumerate(HISTORY):
+        for number, step in enumerate(LONG_HISTORY):
             message = message_of(step, db)
             if message:
                 plan.fail_at = None

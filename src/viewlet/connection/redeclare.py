@@ -49,6 +49,7 @@ def replace_table(
         database.clear_log(each)
     after = replace(database.committed, epoch=database.epoch + 1, version=database.version + 1)
     put_back: list[Callable[[], None]] = []
+    others_after = list(database.tables)[list(database.tables).index(name) + 1 :]
 
     def work() -> None:
         put_back.append(set_aside(old))
@@ -68,6 +69,8 @@ def replace_table(
             database.tables.pop(table.name, None)
             put_back[0]()
             database.tables[name] = old
+            for other in others_after:
+                database.tables[other] = database.tables.pop(other)
             exchange.take_back()
 
     database.commit_with(work, after, exchange.finish, take_back)
@@ -116,6 +119,7 @@ class _Exchange:
         self._shown: dict[str, dict[Row, int]] = {
             view.name: dict(view.rows()) for view in self.readers if view.subscribers
         }
+        self._views = list(database.views.values())
         self.started: list[Start] = []
         self._news: list[Announcement] = []
         self._told: Iterator[Announcement] = iter(self._news)
@@ -171,7 +175,7 @@ class _Exchange:
         if self._has_begun:
             for made in self.started:
                 self._database.catalogue.drop_view(made.view.name)
-            for view in self.readers:
+            for view in self._views:  # in their order
                 self._database.catalogue.put_view(view)
 
     def _declared_again(self, known: Json) -> Declaration:
