@@ -159,7 +159,9 @@ class Column:
     default: str | None = None
     """The SQL expression for rows that do not say what is in it, if that is not NULL."""
     always: bool = False
-    """Statements do not say what is in it: it is GENERATED ALWAYS AS IDENTITY."""
+    """Statements do not say what is in it: it is GENERATED ALWAYS, as IDENTITY or as an expression."""
+    generated: str | None = None
+    """The SQL expression over the other columns that it is GENERATED AS."""
 
     @property
     def declared(self) -> str:

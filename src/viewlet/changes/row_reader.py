@@ -11,6 +11,7 @@ import math
 import sys
 from collections.abc import Callable
 from datetime import date
+from typing import Protocol
 
 from viewlet.changes.arrow_reader import ArrowReader
 from viewlet.changes.change import Changes
@@ -18,6 +19,19 @@ from viewlet.changes.values import EPOCH_DAY, Misfit, converter, integer_range, 
 from viewlet.types import Column, Datum, Kind, Table
 
 Cell = Callable[[object], Datum]
+
+
+class Reader(Protocol):
+    """Reads rows as a change."""
+
+    def read(self, data: object, sign: int = 1, encoded: bool = False) -> Changes | None: ...
+
+
+def reader_of(table: Table) -> Reader:
+    """What reads the rows of a table."""
+    from viewlet.changes.generated import GeneratedReader, generated_columns
+
+    return GeneratedReader(table) if generated_columns(table) else RowReader(table)
 
 
 class RowReader:

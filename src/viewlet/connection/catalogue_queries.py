@@ -188,7 +188,7 @@ def _columns(database: Database) -> Iterator[Record]:
                 "data_type": str(column.type),
                 "character_maximum_length": column.length,
                 **_digits(column.type),
-                "is_generated": False,
+                "is_generated": column.generated is not None,
             }
 
 

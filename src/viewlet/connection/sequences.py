@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from viewlet.changes import did_you_mean
+from viewlet.changes.generated import with_types
 from viewlet.changes.sequences import Sequence, called_sequences, defined_sequence
 from viewlet.connection.database import Database
 from viewlet.connection.journal import SEQUENCE
@@ -66,8 +67,8 @@ def settle_sequences(database: Database) -> None:
         database.declare(SEQUENCE, sequences.known[name].facts(), partial(sequences.moved.discard, name))
 
 
-def with_identities(statement: CreateTable, database: Database) -> Table:
-    """A table whose columns GENERATED AS IDENTITY take their values from new sequences."""
+def declared_table(statement: CreateTable, database: Database) -> Table:
+    """A table whose columns GENERATED AS IDENTITY take their values from new sequences, and all have types."""
     columns: list[Column] = []
     for column in statement.table.columns:
         options = dict(statement.identities).get(column.name)
@@ -81,4 +82,4 @@ def with_identities(statement: CreateTable, database: Database) -> Table:
         for name in called_sequences(column.default or ""):
             if database.sequences.find(name) is None:
                 raise SchemaError(f"{statement.table.name}.{column.name}: there is no sequence {name!r}")
-    return replace(statement.table, columns=tuple(columns))
+    return with_types(replace(statement.table, columns=tuple(columns)))

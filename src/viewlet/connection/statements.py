@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from viewlet.adhoc import AdHoc, span_of
 from viewlet.changes import did_you_mean, rows_to_arrow
+from viewlet.changes.generated import computed, with_types
 from viewlet.changes.sequences import called_sequences
 from viewlet.connection.catalogue_queries import catalogue, show
 from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_query, explain_view
 from viewlet.connection.redeclare import replace_table
-from viewlet.connection.sequences import create_sequence, drop_sequences, settle_sequences, with_identities
+from viewlet.connection.sequences import create_sequence, declared_table, drop_sequences, settle_sequences
 from viewlet.connection.session import Session
 from viewlet.engine.declaration import Declaration, constraint_declaration, declaration
 from viewlet.engine.kinds import kind_defined_by
@@ -202,7 +203,7 @@ class StatementRunner:
     def _alter_table(self, statement: AlterTable, text: str, database: Database) -> None:
         """Puts another table, with its rows, in the place of one; its views and constraints are declared again."""
         database.check_no_transaction("ALTER TABLE")
-        catalogue, table, dropped = database.catalogue, statement.table, statement.dropped
+        catalogue, table, dropped = database.catalogue, with_types(statement.table), statement.dropped
         names = [view.name for view in database.constraints_of(statement.name)]
         for each in dropped:
             if each not in names:
@@ -312,7 +313,7 @@ class StatementRunner:
         table = database.catalogue.find_table(statement.table)
         schema, given, keys = table.schema, dict[str, Any](), statement.keys
         if (new := statement.new_rows) is not None:
-            incoming = given[new.name] = self._query(new.sql, database, statement.sql)
+            incoming = given[new.name] = computed(schema, self._query(new.sql, database, statement.sql))
             if new.decide_by_keys and incoming.num_rows <= MOST_KEYS_MET:
                 keys = _primary_keys(table, incoming, database)
         if keys is not None and (rows := database.rows_with_keys(schema.name, keys)) is not None:
@@ -322,6 +323,7 @@ class StatementRunner:
             place = {name: f"new {i}" for i, name in enumerate(schema.column_names)}
             answer = _first_by(answer, [[place[name] for name in key] for key in statement.first_by])
         gone, come = _old_and_new(statement.kind, answer, schema.column_names)
+        come = None if come is None else computed(schema, come)
         sides = [(rows, sign) for rows, sign in ((gone, -1), (come, 1)) if rows is not None]
         database.host.expect({schema.name: sum(int(rows.num_rows) for rows, _ in sides)})
         self._session.commit({schema.name: database.change(table, sides)})
@@ -487,7 +489,7 @@ def _create_table(statement: CreateTable, database: Database) -> None:
         _check_temporary(statement.table.name, database)
     if not (statement.if_not_exists and statement.table.name in database.tables):
         replaces = _replaces(statement, database)
-        table = with_identities(statement, database)
+        table = declared_table(statement, database)
         known = {**database.catalogue.schemas(), table.name: table}
         aggregates = database.catalogue.aggregates
         constraints = [constraint_declaration(each, known, aggregates) for each in statement.constraints]

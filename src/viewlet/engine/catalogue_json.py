@@ -16,6 +16,7 @@ def table_to_json(table: Table) -> Json:
     lengths = {column.name: column.length for column in table.columns if column.length is not None}
     defaults = {column.name: column.default for column in table.columns if column.default is not None}
     always = [column.name for column in table.columns if column.always]
+    generated = {column.name: column.generated for column in table.columns if column.generated is not None}
     return {
         "name": table.name,
         "kind": table.kind.value,
@@ -26,6 +27,7 @@ def table_to_json(table: Table) -> Json:
         **({"lengths": lengths} if lengths else {}),
         **({"defaults": defaults} if defaults else {}),
         **({"always": always} if always else {}),
+        **({"generated": generated} if generated else {}),
         **({"unique": table.unique} if table.unique else {}),
         **parts,
     }
@@ -38,11 +40,19 @@ def table_of_json(known: Json) -> Table:
     >>> table_of_json(table_to_json(table)) == table
     True
     """
-    lengths, defaults, always = known.get("lengths", {}), known.get("defaults", {}), known.get("always", ())
+    lengths, defaults = known.get("lengths", {}), known.get("defaults", {})
+    always, generated = known.get("always", ()), known.get("generated", {})
     return Table(
         known["name"],
         tuple(
-            Column(name, SqlType(Kind(kind), *rest), lengths.get(name), defaults.get(name), name in always)
+            Column(
+                name,
+                SqlType(Kind(kind), *rest),
+                lengths.get(name),
+                defaults.get(name),
+                name in always,
+                generated.get(name),
+            )
             for name, kind, *rest in known["columns"]
         ),
         TableKind(known["kind"]),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 
 from viewlet.sql.constraints import Constraints
 from viewlet.sql.datatypes import to_column_type
@@ -40,7 +40,9 @@ def bind_alter_table(raw: RawStatement, catalog: Mapping[str, Table]) -> AlterTa
     if change.is_done:
         return None
     cells = ", ".join(
-        f"{cell} AS {quoted(column.name)}" for column, cell in zip(change.columns, change.cells, strict=True)
+        f"{cell} AS {quoted(column.name)}"
+        for column, cell in zip(change.columns, change.cells, strict=True)
+        if column.generated is None
     )
     made = replace(
         table,
@@ -131,6 +133,9 @@ class _Change:
             raise self._source.error(f"column '{name}' is part of the {what}", target)
         if len(self.columns) == 1:
             raise self._source.error("a table has at least one column", target)
+        reader = next((each.name for each in self.columns if name in _read_columns(each)), None)
+        if reader is not None:
+            raise self._source.error(f"generated column '{reader}' reads '{name}': drop that first", target)
         del self.columns[at], self.cells[at]
         self.non_negative -= {name}
 
@@ -138,12 +143,18 @@ class _Change:
         at, new = self._position(node.this.this), name_of(node.args["to"].this)
         if new in self.table.column_names:
             raise self._source.error(f"there is a column '{new}' already", node.args["to"])
-        self.renamed[self.columns[at].name] = new
+        old = self.columns[at].name
+        self.renamed[old] = new
         self.columns[at] = replace(self.columns[at], name=new)
+        for i, column in enumerate(self.columns):
+            if column.generated is not None and old in _read_columns(column):
+                self.columns[i] = replace(column, generated=_renamed(column.generated, old, new))
 
     def _alter(self, node: exp.AlterColumn) -> None:
         at = self._position(node.this)
         column, cell = self.columns[at], self.cells[at]
+        if column.generated is not None and "allow_null" not in node.args:
+            raise self._source.unsupported("ALTER of a generated column", node, "drop it, and add another")
         if node.args.get("dtype") is not None:
             type, length = _new_type(node.args["dtype"], column, self._source)
             using = node.args.get("using")
@@ -191,6 +202,23 @@ class _Change:
         if name not in self.table.column_names:
             raise self._source.error(unknown("column", name, self.table.column_names), node)
         return self.table.column_names.index(name)
+
+
+def _read_columns(column: Column) -> set[str]:
+    """The columns that a generated column is computed from."""
+    if column.generated is None:
+        return set()
+    return {name_of(each.this) for each in parse_one(column.generated, read="duckdb").find_all(exp.Column)}
+
+
+def _renamed(expression: str, old: str, new: str) -> str:
+    """An expression with another name of a column."""
+
+    def rename(node: exp.Expr) -> exp.Expr:
+        is_old = isinstance(node, exp.Column) and name_of(node.this) == old
+        return exp.column(exp.to_identifier(new, quoted=True)) if is_old else node
+
+    return str(parse_one(expression, read="duckdb").transform(rename).sql(dialect="duckdb"))
 
 
 def _new_type(node: exp.DataType, column: Column, source: Source) -> tuple[SqlType, int | None]:

@@ -71,7 +71,8 @@ def bind_copy(raw: RawStatement, catalog: Mapping[str, Table]) -> Copy:
 
 
 def _columns(catalog: Mapping[str, Table], table: str) -> tuple[str, ...]:
-    return catalog[table].column_names if table else ()
+    """What a file is about that has no list: what is not computed from its rows."""
+    return tuple(column.name for column in catalog[table].columns if column.generated is None) if table else ()
 
 
 def _target(raw: RawStatement, catalog: Mapping[str, Table]) -> tuple[str, tuple[str, ...], int]:

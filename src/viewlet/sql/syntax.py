@@ -99,8 +99,9 @@ _STATEMENTS: dict[type[exp.Expr], Arguments] = {
     exp.ColumnConstraint: _reads("this", "kind"),
     exp.DefaultColumnConstraint: _reads("this"),
     exp.GeneratedAsIdentityColumnConstraint: _reads(
-        "this", "on_null", "start", "increment", "minvalue", "maxvalue", "cycle"
+        "this", "on_null", "start", "increment", "minvalue", "maxvalue", "cycle", "expression"
     ),
+    exp.ComputedColumnConstraint: _reads("this", "persisted", "not_null"),
     exp.UniqueColumnConstraint: _reads("this", "nulls"),
     exp.Reference: _reads("this", "options"),
     exp.ForeignKey: _reads("expressions", "reference"),
@@ -139,7 +140,10 @@ def _table() -> dict[type[exp.Expr], Arguments]:
     return {cls: names | FLAGS.get(cls, frozenset()) for cls, names in known.items()}
 
 
-_READ_BY_DUCKDB = (exp.Insert, exp.Delete, exp.Update, exp.Merge, exp.TruncateTable, exp.DefaultColumnConstraint)
+_READ_BY_DUCKDB = (
+    *(exp.Insert, exp.Delete, exp.Update, exp.Merge, exp.TruncateTable),
+    *(exp.DefaultColumnConstraint, exp.GeneratedAsIdentityColumnConstraint, exp.ComputedColumnConstraint),
+)
 """What is inside is text of a query for DuckDB."""
 UNDERSTOOD: Mapping[type[exp.Expr], Arguments] = _table()
 _TITLES: dict[tuple[type[exp.Expr], str], str] = {

@@ -11,7 +11,8 @@ from viewlet.sql.constraints import Constraints
 from viewlet.sql.datatypes import to_column_type
 from viewlet.sql.scope import unknown
 from viewlet.sql.source import Source, name_of, sql_of
-from viewlet.types import Column, Constraint, SqlType, Table, TableKind
+from viewlet.sql.streams.determinism import unstable_word
+from viewlet.types import NULL, Column, Constraint, SqlType, Table, TableKind
 
 
 def bind_create_table(
@@ -37,6 +38,8 @@ def bind_create_table(
         else:
             _table_constraint(part, source, keys, constraints)
     primary_key = tuple(name_of(key) for key in keys)
+    if kind is TableKind.STREAM and any(column.generated is not None for column in columns):
+        raise source.unsupported("a generated column of a stream", node.this, "compute it in the views over the stream")
     known = {column.name for column in columns}
     for key in keys:
         if name_of(key) not in known:
@@ -96,11 +99,15 @@ def column_of(
     identities: dict[str, str] | None = None,
 ) -> Column:
     name = name_of(node.this)
-    if node.args.get("kind") is None:
+    generated = _generated(node, source)
+    if node.args.get("kind") is not None:
+        type, length = to_column_type(node.args["kind"], source, node)
+    elif generated is not None:
+        type, length = NULL, None  # DuckDB says which type the expression has
+    else:
         raise source.error(f"column '{name}' has no type", node)
-    type, length = to_column_type(node.args["kind"], source, node)
     default: str | None = None
-    always = False
+    always = generated is not None
     for constraint in node.args.get("constraints") or []:
         kind = constraint.kind
         if isinstance(kind, exp.NotNullColumnConstraint):
@@ -118,11 +125,33 @@ def column_of(
                 raise source.error(f"column '{name}' is a {type}: IDENTITY is for integers", node)
             identities[name], always = _identity(kind), bool(kind.this)
             type = type.with_nullable(False)
+        elif isinstance(kind, _GENERATED):
+            continue
         elif not constraints.add(kind, node.this, _name_of(constraint)):
             raise source.unsupported(f"constraint {sql_of(constraint)}", node)
-    if default is not None and name in (identities or ()):
-        raise source.error(f"column '{name}' has a DEFAULT and is GENERATED AS IDENTITY", node)
-    return Column(name, type, length, default, always)
+    if default is not None and (generated is not None or name in (identities or ())):
+        raise source.error(f"column '{name}' has a DEFAULT and is GENERATED", node)
+    return Column(name, type, length, default, always, generated)
+
+
+_GENERATED = (exp.GeneratedAsIdentityColumnConstraint, exp.ComputedColumnConstraint)
+
+
+def _generated(node: exp.ColumnDef, source: Source) -> str | None:
+    """The expression of a column GENERATED ALWAYS AS (expression) or AS (expression)."""
+    for constraint in node.args.get("constraints") or []:
+        kind = constraint.kind
+        found = kind.this if isinstance(kind, exp.ComputedColumnConstraint) else kind.args.get("expression")
+        if isinstance(kind, _GENERATED) and found is not None:
+            text = str(found.sql(dialect="duckdb"))
+            if found.find(exp.Query, exp.AggFunc) is not None:
+                raise source.error("a generated column is about one row: it takes no query and no aggregate", found)
+            if isinstance(kind, exp.GeneratedAsIdentityColumnConstraint) and not kind.this:
+                raise source.error("a column is GENERATED ALWAYS AS an expression", node)
+            if (word := unstable_word(text)) is not None:
+                raise source.error(f"{word} is another one each time: a generated column depends on its row", found)
+            return text
+    return None
 
 
 def _identity(kind: exp.Expr) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from viewlet.changes import Change, Changes
-from viewlet.changes.row_reader import RowReader
+from viewlet.changes.row_reader import Reader, reader_of
 from viewlet.tables.static import check_unread
 from viewlet.types import Row, Table, TableKind
 
@@ -47,11 +47,11 @@ class BaseTable:
     with_parts: Callable[[str], Any] | None = None
     """The rows of a partitioned stream with the start of their part, as Arrow, for a query that names it."""
     kept: bool = field(init=False)
-    _reader: RowReader = field(init=False)
+    _reader: Reader = field(init=False)
 
     def __post_init__(self) -> None:
         self.kept = self.schema.kind is not TableKind.STREAM
-        self._reader = RowReader(self.schema)
+        self._reader = reader_of(self.schema)
 
     def read(self, data: object, sign: int, encoded: bool = False) -> Changes | None:
         """A few rows as a change, or None if `to_changes` has to convert them or to say what is wrong with them."""

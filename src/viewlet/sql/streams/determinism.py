@@ -9,10 +9,10 @@ DuckDB says of its functions which are like that; functions that other hosts hav
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 
-from viewlet.sql.split import RawStatement, unquoted
+from viewlet.sql.split import RawStatement, split_statements, unquoted
 from viewlet.sql.statements import CreateView, Statement
 from viewlet.streams.definition import PartView
 from viewlet.streams.schema import unstable_functions
@@ -42,18 +42,31 @@ def refuse_unstable(raw: RawStatement, bound: Statement, catalog: Mapping[str, T
     """Refuses a view over parts that calls such a function, or takes a sample of rows."""
     if not isinstance(bound, CreateView) or not isinstance(bound.definition, PartView):
         return
-    words, columns = raw.words, {name for source in bound.sources for name in catalog[source].column_names}
+    columns = {name for source in bound.sources for name in catalog[source].column_names}
+    for at, what in _unstable_words(raw, columns):
+        raise _error(raw, at, what)
+
+
+def unstable_word(expression: str) -> str | None:
+    """What has another value each time in an expression, if anything has."""
+    (raw,) = split_statements(f"SELECT {expression}")
+    return next((what for _, what in _unstable_words(raw, ())), None)
+
+
+def _unstable_words(raw: RawStatement, columns: Collection[str]) -> Iterator[tuple[int, str]]:
+    """The words of a text that have other values each time, with their places; names of columns are none."""
+    words = raw.words
     for at, word in enumerate(words):
         before, after = words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else ""
         name = unquoted(word).lower()
         if after == "(" and not word.startswith("'") and (name in _unstable() or _is_age(raw, at)):
-            raise _error(raw, at, f"{name}()")
+            yield at, f"{name}()"
         if word in _BARE and name not in columns and before not in (".", "AS") and after not in (".", "("):
-            raise _error(raw, at, name)
+            yield at, name
         if word.lower() in _MOMENTS and (before in _TIME_TYPES or after in ("::", "AS")):
-            raise _error(raw, at, word)
+            yield at, word
         if word == "TABLESAMPLE" or (word == "SAMPLE" and before == "USING"):
-            raise _error(raw, at, "a sample of rows")
+            yield at, "a sample of rows"
 
 
 def _is_age(raw: RawStatement, at: int) -> bool:
