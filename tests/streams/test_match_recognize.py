@@ -207,7 +207,7 @@ def test_random_patterns_equal_a_brute_force_matcher(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(STREAMS))
 def test_forgotten_groups_change_no_match(seed: int) -> None:
-    assert play(2000 + seed, 4, batches=40, every=20, is_bounded=True) > 0
+    assert play(2000 + seed, 4, batches=24, every=12, is_bounded=True) > 0
 
 
 SOURCES = {
@@ -240,9 +240,9 @@ def test_groups_of_a_view_are_forgotten_and_change_no_match(source: str, seed: i
             db.execute("""CREATE VIEW v2 AS SELECT g, n FROM w MATCH_RECOGNIZE (PARTITION BY g ORDER BY part_timestamp
                 MEASURES COUNT(*) AS n PATTERN (a b?) WITHIN INTERVAL '2' MINUTES DEFINE a AS x > 0)""")
             rows = []
-            for number, batch in enumerate(in_time(random_batches(seed, of_many_groups, batches=24, minutes=4), 5)):
+            for number, batch in enumerate(in_time(random_batches(seed, of_many_groups, batches=12, minutes=4), 5)):
                 db.apply({"m": signed(batch, ("ts", "g", "x"))})
-                if number % 8 == 7:
+                if number % 4 == 3:
                     rows.append([Counter(db.view(f"v{at_view}").rows()) for at_view in range(3)])
             found.append(rows)
     assert found[0] == found[1]
