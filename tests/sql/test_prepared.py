@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import duckdb
+import pyarrow as pa
 import pytest
 
 import viewlet
@@ -33,6 +35,24 @@ def test_values_take_the_place_of_parameters(db: Any) -> None:
         assert db.execute("EXECUTE all_of()").to_pylist() == [{"n": 4}]
     db.execute("PREPARE find AS SELECT 1 AS one")  # a new text takes the place of the old
     assert db.execute("EXECUTE find").to_pylist() == [{"one": 1}]
+
+
+@pytest.mark.parametrize("row", ["1, -2, 3", "0.5, 1.25, 1e2", "NULL, TRUE, '7'", "2147483648, -0.5, 'x'"])
+def test_literals_are_what_duckdb_says(row: str) -> None:
+    types = ("BIGINT", "DOUBLE", "DECIMAL(9,2)", "VARCHAR")
+    columns = ", ".join(f"c{i}{j} {type}" for i in range(3) for j, type in enumerate(types))
+    cells = ", ".join(", ".join([f"${i + 1}"] * len(types)) for i in range(3))
+    found = []
+    for connect in (viewlet.connect, duckdb.connect):
+        db: Any = connect()
+        db.execute(f"CREATE TABLE t ({columns}); PREPARE one AS INSERT INTO t VALUES ({cells})")
+        try:
+            db.execute(f"EXECUTE one({row})")
+            answer = db.sql("SELECT * FROM t") if connect is duckdb.connect else db.table("t")
+            found.append(pa.table(answer).to_pylist())
+        except (viewlet.ViewletError, duckdb.Error):
+            found.append("refused")
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(

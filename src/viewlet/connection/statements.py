@@ -231,7 +231,7 @@ class StatementRunner:
     def _execute(self, statement: Execute, text: str, database: Database) -> Any:
         """Runs a prepared statement; its values may be expressions."""
         prepared = self._prepared[self._prepared_name(statement.name, text)]
-        values: list[object] = []
+        values: Sequence[object] = statement.literals
         if statement.values_sql:
             answer = self._query(statement.values_sql, database, text)
             values = [column[0].as_py() for column in answer.columns]

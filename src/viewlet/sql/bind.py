@@ -18,7 +18,8 @@ from viewlet.sql.copy import bind_copy
 from viewlet.sql.depth import shallow
 from viewlet.sql.matrix_programs import bind_matrix_program
 from viewlet.sql.modify import MODIFYING, bind_modify
-from viewlet.sql.parser import parse_text, quiet
+from viewlet.sql.parser import quiet
+from viewlet.sql.prepared import bind_prepared
 from viewlet.sql.query import translate_to_query
 from viewlet.sql.ring_views import asks_for_cofactor, bind_ring_view
 from viewlet.sql.scope import unknown
@@ -33,12 +34,9 @@ from viewlet.sql.statements import (
     CreateSequence,
     CreateTable,
     CreateView,
-    Deallocate,
     Drop,
-    Execute,
     Explain,
     Ignored,
-    Prepare,
     Select,
     Show,
     Statement,
@@ -114,7 +112,7 @@ def bind_statement(
         return shown
     if (action := _TRANSACTIONS.get(raw.words)) is not None:
         return Transact(action)
-    if (prepared := _prepared(raw)) is not None:
+    if (prepared := bind_prepared(raw)) is not None:
         return prepared
     if (ignored := _ignored(raw)) is not None:
         return ignored
@@ -241,46 +239,6 @@ def _show(raw: RawStatement, catalog: Mapping[str, Table]) -> Show | None:
             return None
 
 
-def _prepared(raw: RawStatement) -> Prepare | Execute | Deallocate | None:
-    """PREPARE name AS statement, EXECUTE name(values) and DEALLOCATE [PREPARE] name."""
-    match raw.words:
-        case ("PREPARE", _, "AS", _, *_):
-            return Prepare(_written_name(raw, 1), raw.text_from(3))
-        case ("DEALLOCATE", "PREPARE", _):
-            return Deallocate(_written_name(raw, 2))
-        case ("DEALLOCATE", _):
-            return Deallocate(_written_name(raw, 1))
-        case ("EXECUTE", _):
-            return Execute(_written_name(raw, 1), "")
-        case ("EXECUTE", _, "(", *_, ")"):
-            inside = raw.text[raw.positions[2][1] : raw.positions[-1][0]]
-            call = parse_text(f"SELECT f({inside})")[0]
-            found = None if call is None else call.find(exp.Anonymous)
-            if found is None:
-                raise raw.source.error("EXECUTE name(value, ...) is expected")
-            return _executed(raw, found.expressions)
-        case ("PREPARE" | "EXECUTE" | "DEALLOCATE", *_):
-            raise raw.source.error("PREPARE name AS statement, EXECUTE name(value, ...) or DEALLOCATE name is expected")
-        case _:
-            return None
-
-
-def _executed(raw: RawStatement, arguments: Sequence[exp.Expr]) -> Execute:
-    named = [each for each in arguments if isinstance(each, exp.PropertyEQ | exp.Kwarg)]
-    if named and len(named) < len(arguments):
-        raise raw.source.error("give all parameters by name, or none")
-    values = [each.expression for each in named] or list(arguments)
-    cells = ", ".join(f'{value.sql(dialect="duckdb")} AS "{i}"' for i, value in enumerate(values))
-    return Execute(
-        _written_name(raw, 1), f"SELECT {cells}" if cells else "", tuple(name_of(each.this) for each in named)
-    )
-
-
-def _written_name(raw: RawStatement, at: int) -> str:
-    start, end = raw.positions[at]
-    return unquoted(raw.text[start:end]).lower()
-
-
 _TRANSACTIONS = {
     **dict.fromkeys((("BEGIN",), ("BEGIN", "TRANSACTION"), ("BEGIN", "WORK"), ("START", "TRANSACTION")), "BEGIN"),
     **dict.fromkeys((("COMMIT",), ("COMMIT", "TRANSACTION"), ("COMMIT", "WORK"), ("END",)), "COMMIT"),
@@ -326,7 +284,7 @@ def _sequence(raw: RawStatement) -> CreateSequence | Drop | None:
             begin, end = 4 if exists else 2, len(raw.words) - (rest[-1:] in (["CASCADE"], ["RESTRICT"]))
             if end <= begin or set(raw.words[begin + 1 : end : 2]) - {","}:
                 raise raw.source.error("DROP SEQUENCE name, ... is expected")
-            return Drop(tuple(_written_name(raw, at) for at in range(begin, end, 2)), "SEQUENCE", exists)
+            return Drop(tuple(raw.name_at(at) for at in range(begin, end, 2)), "SEQUENCE", exists)
         case _:
             return None
 

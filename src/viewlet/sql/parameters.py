@@ -31,7 +31,7 @@ Mark = int | str
 
 @dataclass(frozen=True, slots=True)
 class InsertedRow:
-    """INSERT INTO table [(columns)] VALUES (?, ?, ...): a row whose values are all parameters, in their order."""
+    """INSERT INTO table [(columns)] VALUES (?, ?, ...): a row whose values are all parameters, of any kind."""
 
     table: str
     columns: tuple[str, ...] | None
@@ -190,7 +190,7 @@ def template(sql: str, named: bool) -> Template:
     ends = (0, *(end for _, end in places))
     starts = (*(start for start, _ in places), len(sql))
     texts = tuple(sql[end:start] for end, start in zip(ends, starts, strict=True))
-    statements = list(split_statements(sql)) if marks == tuple(range(len(marks))) and marks else []
+    statements = list(split_statements("?".join(texts))) if marks else []
     return Template(sql, texts, marks, places, _inserted_row(statements[0]) if len(statements) == 1 else None)
 
 
@@ -238,7 +238,7 @@ def _from_one(sql: str, token: Token) -> SqlError:
 
 
 def _inserted_row(raw: RawStatement) -> InsertedRow | None:
-    """The row that a statement inserts, if it does nothing else."""
+    """The row that a statement inserts, if it does nothing else; all its parameters are written as ?."""
     words = raw.words
     if len(words) < 6 or words[:2] != ("INSERT", "INTO") or "VALUES" not in words:
         return None

@@ -54,6 +54,11 @@ class RawStatement:
     def text(self) -> str:
         return self.source.text
 
+    def name_at(self, at: int) -> str:
+        """The name that a word is."""
+        start, end = self.positions[at]
+        return unquoted(self.text[start:end]).lower()
+
     def text_from(self, word: int) -> str:
         return self.text[self.positions[word][0] :].strip()
 

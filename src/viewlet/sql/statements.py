@@ -210,10 +210,11 @@ class Deallocate:
 
 @dataclass(frozen=True, slots=True)
 class Execute:
-    """EXECUTE name(value, ...) or name(parameter := value, ...): the query of the values, and the names."""
+    """EXECUTE name(value, ...) or name(parameter := value, ...): literals or a query for the values."""
 
     name: str
-    values_sql: str
+    literals: tuple[object, ...] = ()
+    values_sql: str = ""
     names: tuple[str, ...] = ()
 
 
