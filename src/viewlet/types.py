@@ -162,6 +162,8 @@ class Column:
     """Statements do not say what is in it: it is GENERATED ALWAYS, as IDENTITY or as an expression."""
     generated: str | None = None
     """The SQL expression over the other columns that it is GENERATED AS."""
+    comment: str | None = field(default=None, compare=False)
+    """What COMMENT ON says of it."""
 
     @property
     def declared(self) -> str:
@@ -231,6 +233,8 @@ class Table:
     parts: TimeParts | None = None
     unique: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The names of UNIQUE constraints, and their columns."""
+    comment: str | None = field(default=None, compare=False)
+    """What COMMENT ON says of it."""
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -79,6 +79,8 @@ class ViewProvider(Protocol):
 
     def columns_of(self, name: str) -> tuple[Column, ...]: ...
 
+    def comment_of(self, name: str) -> str | None: ...
+
     def snapshot_of(self, name: str) -> Snapshot: ...
 
     def arrow_of(self, name: str) -> Any: ...
@@ -115,6 +117,11 @@ class Relation:
     def schema(self) -> tuple[Column, ...]:
         """The columns with their SQL types."""
         return self._provider.columns_of(self.name)
+
+    @property
+    def comment(self) -> str | None:
+        """What `COMMENT ON` says of it; the columns of `schema` have theirs."""
+        return self._provider.comment_of(self.name)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -63,6 +63,7 @@ def _arrow(rows: list[Record], columns: Mapping[str, str]) -> Any:
 _NAMED = {"database_name": "string", "schema_name": "string"}
 _TABLE_COLUMNS = {
     **_NAMED,
+    "comment": "string",
     "table_name": "string",
     "table_oid": "int64",
     "internal": "bool",
@@ -77,6 +78,7 @@ _TABLE_COLUMNS = {
 }
 _VIEW_COLUMNS = {
     **_NAMED,
+    "comment": "string",
     "view_name": "string",
     "view_oid": "int64",
     "internal": "bool",
@@ -116,6 +118,7 @@ def _tables(database: Database) -> Iterator[Record]:
         yield {
             **_PLACE,
             "table_name": name,
+            "comment": schema.comment,
             "table_oid": oids[name],
             "internal": False,
             "temporary": False,
@@ -139,6 +142,7 @@ def _views(database: Database) -> Iterator[Record]:
         yield {
             **_PLACE,
             "view_name": name,
+            "comment": view.comment,
             "view_oid": oids[name],
             "internal": False,
             "temporary": view.declared.temporary,
@@ -156,6 +160,7 @@ def _views(database: Database) -> Iterator[Record]:
 
 _COLUMN_COLUMNS = {
     **_NAMED,
+    "comment": "string",
     "table_name": "string",
     "table_oid": "int64",
     "column_name": "string",
@@ -181,6 +186,7 @@ def _columns(database: Database) -> Iterator[Record]:
                 "table_name": name,
                 "table_oid": oids[name],
                 "column_name": column.name,
+                "comment": column.comment,
                 "column_index": index,
                 "internal": False,
                 "column_default": _default(column),

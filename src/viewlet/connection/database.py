@@ -27,6 +27,7 @@ from viewlet.changes import Change, Changes, RowChange, rows_to_arrow, sorted_ro
 from viewlet.changes.defaults import completed
 from viewlet.changes.sequences import Sequences
 from viewlet.connection.announcements import Announcement, announcements
+from viewlet.connection.commit_state import CommittedState, Pending
 from viewlet.connection.journal import (
     DROP,
     TABLE,
@@ -58,32 +59,6 @@ from viewlet.visible import logger
 if TYPE_CHECKING:
     from viewlet.engine.background import Task
     from viewlet.engine.choice import Choice
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedState:
-    """What a commit replaces at once.
-
-    `epoch` counts batches; `version` counts declarations too, so that equal versions mean equal contents; `batches` are
-    those with an id.
-    """
-
-    epoch: int = 0
-    version: int = 0
-    batches: BatchIds = field(default_factory=BatchIds)
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A batch or a declaration under way: it leads to `after`, from a journal at `position`.
-
-    `finish` and `take_back` may be called again after an exception in them.
-    """
-
-    after: CommittedState
-    position: int
-    finish: Callable[[], None]
-    take_back: Callable[[], None]
 
 
 @dataclass(slots=True)

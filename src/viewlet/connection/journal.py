@@ -2,6 +2,7 @@
 
     record ::= TABLE schema | VIEW statement, facts | DROP names    a declaration, as JSON
              | ALTER name, schema                                   its rows follow as a batch
+             | COMMENT name, column, text
              | SEQUENCE state | SEQUENCE name, dropped              new ones, and those that have given values
              | a batch, or what else its host repeats               (`Host.record`, `Host.replay`)
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from viewlet.connection.database import Database
     from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 
-TABLE, VIEW, DROP, ALTER, SEQUENCE = 2, 3, 4, 5, 6
+TABLE, VIEW, DROP, ALTER, SEQUENCE, COMMENT = 2, 3, 4, 5, 6, 7
 
 
 class Journal(Protocol):
@@ -215,7 +216,7 @@ class LogJournal:
     def _replay(self, record: Record) -> None:
         """Repeats what a record says. Declarations are those of both hosts, other records the host's own."""
         database = self._database
-        if record.kind in (TABLE, VIEW, DROP, ALTER, SEQUENCE):
+        if record.kind in (TABLE, VIEW, DROP, ALTER, SEQUENCE, COMMENT):
             known = json.loads(bytes(record.payload))
             if record.kind == TABLE:
                 database.create_table(table_of_json(known))
@@ -223,6 +224,8 @@ class LogJournal:
                 database.alter_again(known["old"], table_of_json(known["table"]))
             elif record.kind == VIEW:
                 self._resume(known, None)
+            elif record.kind == COMMENT:
+                database.catalogue.comment_on(known["name"], known["column"], known["text"])
             elif record.kind == SEQUENCE:
                 database.sequences.replay(known)
             else:
@@ -269,6 +272,8 @@ def view_to_json(declared: Declaration, catalogue: Catalogue) -> Json:
         known["stacked"] = True
     if declared.constraint is not None:
         known["constraint"] = asdict(declared.constraint)
+    if declared.comments:
+        known["comments"] = dict(declared.comments)
     if declared.chosen:
         known["adaptive"] = declared.chosen
     if declared.aggregates:
@@ -293,7 +298,8 @@ def declared_again(known: Json, catalogue: Catalogue) -> Declaration:
     layered = known.get("layered", False)  # a view stays as it was declared: its state depends on it
     declared = declared_by(known["statement"], catalogue.schemas(), catalogue.aggregates, layered)
     constraint = Constraint(**known["constraint"]) if "constraint" in known else None
-    declared = replace(declared, stacked=known.get("stacked", False), constraint=constraint)
+    comments = tuple(known.get("comments", {}).items())
+    declared = replace(declared, stacked=known.get("stacked", False), constraint=constraint, comments=comments)
     return chosen_adaptive(declared, known["adaptive"]) if "adaptive" in known else declared
 
 

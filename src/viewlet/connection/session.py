@@ -231,6 +231,10 @@ class Session:
         with self.open() as database:
             return database.columns(name)
 
+    def comment_of(self, name: str) -> str | None:
+        with self.open() as database:
+            return database.catalogue.comment(name)
+
     def snapshot_of(self, name: str) -> Snapshot:
         with self.open() as database:
             return database.snapshot(name)

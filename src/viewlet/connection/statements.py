@@ -14,6 +14,7 @@ from viewlet.changes.sequences import called_sequences
 from viewlet.connection.catalogue_queries import catalogue, show
 from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_query, explain_view
+from viewlet.connection.journal import COMMENT
 from viewlet.connection.redeclare import replace_table
 from viewlet.connection.sequences import create_sequence, declared_table, drop_sequences, settle_sequences
 from viewlet.connection.session import Session
@@ -154,6 +155,8 @@ class StatementRunner:
                 return self._select(statement, database)
             case sql.Modify():
                 return self._modify(statement, database)
+            case sql.Comment(name, column, comment):
+                return _comment(name, column, comment, database)
             case sql.Copy():
                 return self._copy(statement, text, database)
             case sql.Show():
@@ -514,6 +517,17 @@ def _create_view(statement: CreateView, text: str, database: Database) -> None:
         with collecting_afterwards():
             database.create_view(*(replace(declaration(each, text), temporary=is_temporary) for each in declared))
         _note_declared([each.name for each in declared], database)
+
+
+def _comment(name: str, column: str, text: str | None, database: Database) -> None:
+    database.check_no_transaction("COMMENT")
+    if name not in database.tables and name not in database.catalogue.visible_views:
+        raise SchemaError(f"{name!r} is a constraint, and not a view")
+    finish = partial(database.catalogue.comment_on, name, column, text)
+    if name in database.views and database.views[name].declared.temporary:
+        finish()
+    else:
+        database.declare(COMMENT, {"name": name, "column": column, "text": text}, finish)
 
 
 def _drop(statement: Drop, database: Database) -> None:

@@ -17,6 +17,7 @@ def table_to_json(table: Table) -> Json:
     defaults = {column.name: column.default for column in table.columns if column.default is not None}
     always = [column.name for column in table.columns if column.always]
     generated = {column.name: column.generated for column in table.columns if column.generated is not None}
+    comments = {column.name: column.comment for column in table.columns if column.comment is not None}
     return {
         "name": table.name,
         "kind": table.kind.value,
@@ -28,6 +29,8 @@ def table_to_json(table: Table) -> Json:
         **({"defaults": defaults} if defaults else {}),
         **({"always": always} if always else {}),
         **({"generated": generated} if generated else {}),
+        **({"comment": table.comment} if table.comment is not None else {}),
+        **({"comments": comments} if comments else {}),
         **({"unique": table.unique} if table.unique else {}),
         **parts,
     }
@@ -41,7 +44,7 @@ def table_of_json(known: Json) -> Table:
     True
     """
     lengths, defaults = known.get("lengths", {}), known.get("defaults", {})
-    always, generated = known.get("always", ()), known.get("generated", {})
+    always, generated, comments = known.get("always", ()), known.get("generated", {}), known.get("comments", {})
     return Table(
         known["name"],
         tuple(
@@ -52,6 +55,7 @@ def table_of_json(known: Json) -> Table:
                 defaults.get(name),
                 name in always,
                 generated.get(name),
+                comments.get(name),
             )
             for name, kind, *rest in known["columns"]
         ),
@@ -61,6 +65,7 @@ def table_of_json(known: Json) -> Table:
         tuple(known.get("partition_by", ())),
         TimeParts(**{**known["parts"], "streams": ()}) if "parts" in known else None,
         tuple((name, tuple(columns)) for name, columns in known.get("unique", ())),
+        known.get("comment"),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from viewlet.algebra.query import Query
@@ -52,6 +52,8 @@ class Declaration:
     """It is not written down in a directory, and goes with the connection."""
     constraint: Constraint | None = None
     """The rows of the view break it: no batch may leave any."""
+    comments: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    """What COMMENT ON says of columns, and under an empty name of the view."""
     chosen: str = ""
     """Why `auto` has chosen another kind than that of the definition as it is written, if it has."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from viewlet.changes import Changes, describe_row, rows_to_arrow
@@ -57,7 +57,8 @@ class MaintainedView:
         self.kind = kind_of(declared)
         self.name = declared.name
         self.sources = declared.sources
-        self.columns = tuple(Column(column.name, column.var.type) for column in query.columns)
+        said = dict(declared.comments)
+        self.columns = tuple(Column(c.name, c.var.type, comment=said.get(c.name)) for c in query.columns)
         self.subscribers: dict[object, Callback] = {}
         self.followers: dict[object, Callback] = {}
         """Subscribers to changes in the form of the engine."""
@@ -68,6 +69,19 @@ class MaintainedView:
         self._is_all_visible = self._visible == tuple(range(len(query.output)))
         self.maintainer = maintainer
         self.maintainer.join(self)
+
+    @property
+    def comment(self) -> str | None:
+        """What COMMENT ON says of it."""
+        return dict(self.declared.comments).get("")
+
+    def comment_on(self, column: str, text: str | None) -> None:
+        """Sets or removes a comment on a column, or without a name on the view."""
+        comments = {name: said for name, said in (*self.declared.comments, (column, text)) if said is not None}
+        if text is None:
+            comments.pop(column, None)
+        self.declared = replace(self.declared, comments=tuple(comments.items()))
+        self.columns = tuple(replace(each, comment=comments.get(each.name)) for each in self.columns)
 
     def read(self, engine: Any) -> Reader:
         """How this view reads an engine that runs its query."""

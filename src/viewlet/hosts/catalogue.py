@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from viewlet.changes import did_you_mean
@@ -162,6 +162,20 @@ class Catalogue:
     def drop_view(self, name: str) -> None:
         self.views.pop(name, None)
         self._readers, self._reached = {}, {}
+
+    def comment(self, name: str) -> str | None:
+        """What COMMENT ON says of a table or view."""
+        return self.views[name].comment if name in self.views else self.find_table(name).schema.comment
+
+    def comment_on(self, name: str, column: str, text: str | None) -> None:
+        """Sets or removes a comment on a column of a table or view, or without a name of a column on that itself."""
+        if name in self.views:
+            self.views[name].comment_on(column, text)
+        elif name in self.tables:
+            table = self.tables[name]
+            columns = tuple(replace(c, comment=text) if c.name == column else c for c in table.schema.columns)
+            own = table.schema.comment if column else text
+            table.schema = replace(table.schema, columns=columns, comment=own)
 
     def register_aggregate(self, aggregate: Aggregate) -> None:
         """Makes an aggregate known to the statements that follow; one that a view uses stays as it is.

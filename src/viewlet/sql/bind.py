@@ -31,6 +31,7 @@ from viewlet.sql.statements import (
     STRATEGIES,
     AlterView,
     AnsweredCall,
+    Comment,
     CreateSequence,
     CreateTable,
     CreateView,
@@ -106,6 +107,8 @@ def bind_statement(
             return bind_alter_table(raw, catalog) or Ignored("ALTER TABLE has nothing to do")
     if raw.words[0] == "COPY":
         return bind_copy(raw, catalog)
+    if raw.words[:2] == ("COMMENT", "ON"):
+        return _comment(raw, catalog)
     if (sequence := _sequence(raw)) is not None:
         return sequence
     if (shown := _show(raw, catalog)) is not None:
@@ -310,6 +313,21 @@ def _known_name(raw: RawStatement, at: int, kind: str, known: Collection[str]) -
     if found is None:
         raise raw.source.error_at(unknown(kind, name, known), start, end)
     return found
+
+
+def _comment(raw: RawStatement, catalog: Mapping[str, Table]) -> Comment:
+    """COMMENT ON TABLE name, VIEW name or COLUMN name.column IS 'text' or NULL."""
+    match raw.words[2:]:
+        case ("COLUMN", _, ".", _, "IS", text):
+            table = _known_name(raw, 3, "table or view", catalog)
+            column = _known_name(raw, 5, "column", catalog[table].column_names)
+        case ("TABLE" | "VIEW", _, "IS", text) | ("MATERIALIZED", "VIEW", _, "IS", text):
+            table, column = _known_name(raw, len(raw.words) - 3, "table or view", catalog), ""
+        case _:
+            text = ""
+    if text != "NULL" and text[:1] != "'":
+        raise raw.source.error("COMMENT ON {TABLE | VIEW | COLUMN} name IS {'text' | NULL} is expected")
+    return Comment(table, column, None if text == "NULL" else unquoted(text))
 
 
 def _create(node: exp.Create, raw: RawStatement, names: Names) -> Statement:

@@ -179,6 +179,15 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class Comment:
+    """COMMENT ON a table or view, or on a column of one; None removes what was said."""
+
+    name: str
+    column: str
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class AlterView:
     """ALTER MATERIALIZED VIEW ... PARTITION BY: other columns to spread a view by."""
 
@@ -239,6 +248,7 @@ Statement = (
     | CreateView
     | AlterTable
     | AlterView
+    | Comment
     | Copy
     | Drop
     | Explain
