@@ -60,6 +60,7 @@ def test_wrong_changes_are_refused(db: SparkConnection) -> None:
 def test_a_view_is_filled_from_rows_that_are_there(db: SparkConnection, tmp_path: Path) -> None:
     partitions = int(str(db.stats()["partitions"]))
     db.execute(REVENUE)
+    assert "db.stats()['batches']" in db.explain("revenue", "analyze")
     assert db.view("revenue").rows() == [("Bern", Decimal("10.00")), ("Rome", Decimal("7.00"))]
     with pytest.raises(SchemaError, match="STATIC"):
         db.insert("cities", [("cyd", "Oslo")])

@@ -143,3 +143,30 @@ def test_views_are_queried_with_what_maintains_them(db: viewlet.Connection) -> N
 def test_a_view_over_the_catalogue_is_refused(name: str, db: viewlet.Connection) -> None:
     with pytest.raises(SqlError, match="a view over the catalogue is not supported: read it with a SELECT"):
         db.execute(f"CREATE MATERIALIZED VIEW w AS SELECT COUNT(*) AS n FROM t JOIN {name} ON true")
+
+
+def test_explain_analyze_shows_what_batches_took(db: viewlet.Connection) -> None:
+    def lines(sql: str) -> list[str]:
+        return [str(line) for line in db.execute(sql)["explain"].to_pylist()]
+
+    db.execute("CREATE TABLE u (k BIGINT, w BIGINT)")
+    joined = "SUM(w) AS s FROM t JOIN u USING (k) GROUP BY k"
+    db.execute(f"CREATE MATERIALIZED VIEW j WITH (strategy = 'first-order') AS SELECT k, {joined}")
+    assert lines("EXPLAIN ANALYZE j")[-2:] == ["rows: 0", "batches: 0, changed rows in: 0, seconds: 0.000000"]
+    db.view("j").subscribe(lambda epoch, changes: None)
+    db.apply({"u": [(1, 5), (2, 6), (2, 7)]})
+    db.apply({"u": [(1, 8)], "t": [(3, "c", 1, 1)]})
+    shown = lines("EXPLAIN ANALYZE j")
+    assert shown[0] == "view j (first-order), epoch 3"
+    assert shown[3] == "rows: 2"
+    assert shown[4].startswith("batches: 2, changed rows in: 5, seconds: 0.")
+    assert shown[5].startswith("last batch: changed rows in: 2, out: 2, seconds: 0.")
+    assert [line.split()[::2] for line in shown[8:]] == [["t", "1"], ["u", "1"]]
+    assert lines(f"explain analyze SELECT k AS a, {joined}") == shown
+    stats = db.view("j").stats()
+    seconds = stats["seconds"], stats["last_batch"]["seconds"]  # type: ignore[index]
+    assert all(0 < seconds[1][name] <= seconds[0][name] < 60 for name in "tu")  # type: ignore[index]
+    with pytest.raises(SqlError, match="no view has this query"):
+        db.execute("EXPLAIN ANALYZE SELECT k FROM t")
+    with pytest.raises(SchemaError, match="there is no view 'nothing'"):
+        db.execute("EXPLAIN ANALYZE nothing")

@@ -97,6 +97,8 @@ _VIEW_COLUMNS = {
     "tuples": "int64",
     "batches": "int64",
     "seconds": "float64",
+    "last_tuples": "int64",
+    "last_seconds": "float64",
     "subscribers": "int64",
     "shared_with": "strings",
 }
@@ -138,7 +140,7 @@ def _views(database: Database) -> Iterator[Record]:
     for name in database.catalogue.visible_views:
         view, stats = database.views[name], dict[str, Any](database.stats(name))
         sizes = stats.pop("bytes", None)
-        seconds = stats.pop("seconds", None) or {}
+        seconds, last = stats.pop("seconds", None) or {}, stats.pop("last_batch", None) or {}
         yield {
             **_PLACE,
             "view_name": name,
@@ -152,6 +154,7 @@ def _views(database: Database) -> Iterator[Record]:
             **stats,
             "bytes": None if sizes is None else sum(sizes.values()),
             "seconds": sum(seconds.values()),
+            **{f"last_{unit}": sum(last[unit].values()) for unit in ("tuples", "seconds") if unit in last},
             "epoch": database.epoch,
         }
 

@@ -64,6 +64,8 @@ class MaintainedView:
         """Subscribers to changes in the form of the engine."""
         self.store: MapStore | None = None
         self._read = _Reading(None)
+        self._changed = (0, 0)
+        """The latest batch whose changes of the rows are known, and how many rows it changed."""
         self._log = log
         self._visible = tuple(query.output.index(column.var) for column in query.columns)
         self._is_all_visible = self._visible == tuple(range(len(query.output)))
@@ -247,6 +249,8 @@ class MaintainedView:
         told, started = self.maintainer.finish(), time.perf_counter()
         change = self._reader.rows.finish(told, self.is_watched)
         self.maintainer.spent += time.perf_counter() - started
+        if self.is_watched:
+            self._changed = self.work.batches + 1, len(change)
         if self._is_all_visible or not change:
             return change
         return net((self._show(row), weight) for row, weight in change.items())
@@ -267,11 +271,20 @@ class MaintainedView:
             "tuples": work.tuples,
             "batches": work.batches,
             "seconds": dict(work.seconds),
+            "last_batch": self._last_batch(),
             "compile_seconds": choice.compile_seconds,
             "subscribers": len(self.subscribers),
             "shared_with": self.sharers,
             **engine.stats(),
         }
+
+    def _last_batch(self) -> dict[str, object]:
+        """The changed rows that the last batch gave, by source, its seconds, and the changed rows if they are known."""
+        last, (batch, changed) = self.maintainer.last, self._changed
+        if last is None:
+            return {}
+        rows = {"changed": changed} if batch == self.work.batches else {}
+        return {"tuples": dict(last.rows), "seconds": last.seconds(self.work), **rows}
 
     def _show(self, row: Row) -> Row:
         return tuple(row[position] for position in self._visible)

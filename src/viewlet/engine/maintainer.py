@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from viewlet.changes import Change
 from viewlet.engine.choice import Choice
@@ -37,6 +37,17 @@ class Work:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
+class LastBatch(NamedTuple):
+    """The latest batch that concerned a query: the work before it, and its changed rows by table or view."""
+
+    before: Work
+    rows: Mapping[str, int]
+
+    def seconds(self, work: Work) -> dict[str, float]:
+        """The seconds in the triggers of each table, given the work after the batch."""
+        return {source: work.seconds[source] - self.before.seconds.get(source, 0.0) for source in self.rows}
+
+
 @dataclass(frozen=True, slots=True)
 class _Parts:
     """What changes at once when the engine does, or when a view comes or goes."""
@@ -55,14 +66,17 @@ class Maintainer:
         self.kind = kind_of(declared)
         self.name = declared.name
         self.work = Work()
+        self.last: LastBatch | None = None
+        self.since = time.time()
+        """When the engine began, in seconds of the epoch of Unix."""
         self.spent = 0.0
         """Seconds that the engine has worked, on batches and on being read."""
         self.load: BulkLoad | None = None
         """What takes the place of the engine in the next batch."""
         self._batch: Work | None = None
         """What the work will be after the batch under way, if that concerns the query."""
-        self._applied: set[str] = set()
-        """The tables and views whose changes of the batch under way have been noted."""
+        self._applied: dict[str, int] = {}
+        """The rows of the changes of the batch under way that have been noted, by table or view."""
         self._told: tuple[Mapping[Row, int] | None] | None = None
         """What the engine has told of the batch under way."""
         self._parts = _Parts(choice, {}, _columns_used(choice.engine), _sharing(choice.engine))
@@ -93,7 +107,7 @@ class Maintainer:
 
     def run_on(self, choice: Choice) -> None:
         """Changes the engine, between two batches; the new one holds the same result."""
-        self.spent = 0.0
+        self.spent, self.since = 0.0, time.time()
         readers = {view: view.read(choice.engine) for view in self.views}
         self._parts = _Parts(choice, readers, _columns_used(choice.engine), _sharing(choice.engine))
 
@@ -141,7 +155,7 @@ class Maintainer:
         """The batch changes something that is read; counted once."""
         batch = self._batch or self.work
         if self._batch is None or source not in self._applied:
-            self._applied.add(source)
+            self._applied[source] = tuples
             seconds = dict(batch.seconds)
             seconds.setdefault(source, 0.0)
             batch = self._batch = Work(batch.tuples + tuples, self.work.batches + 1, seconds)
@@ -165,7 +179,9 @@ class Maintainer:
         self.load = None
         if self._batch is None:
             return
-        self.work = self._batch
+        if self.work is not self._batch:
+            self.last = LastBatch(self.work, self._applied)
+            self.work = self._batch
         self.engine.commit()
         self._end()
 
@@ -177,7 +193,7 @@ class Maintainer:
         self._end()
 
     def _end(self) -> None:
-        self._applied, self._told = set(), None
+        self._applied, self._told = {}, None
         self._batch = None
 
 

@@ -502,8 +502,10 @@ def _drop(node: exp.Drop, raw: RawStatement) -> Drop:
 
 
 def _explain(raw: RawStatement, names: Names) -> Explain:
-    """EXPLAIN v, EXPLAIN (stage) v, EXPLAIN SELECT ..."""
+    """EXPLAIN v, EXPLAIN (stage) v, EXPLAIN ANALYZE v; a SELECT in place of v."""
     words, at, stage = raw.words, 1, None
+    if words[1:2] == ("ANALYZE",) and len(words) > 2:
+        stage, at = "analyze", 2
     if len(words) > 4 and words[1] == "(" and words[3] == ")":
         start, end = raw.positions[2]
         stage, at = raw.text[start:end].strip("'\"").lower(), 4
