@@ -120,6 +120,8 @@ class InnerViews:
         self.ownerless = tuple(engine for engine in self.engines if id(engine) not in current)
         for engine in self.ownerless:
             engine.keep_only(lent_by(engine, engines))
+        alive = ((shape, [each for each in offers if each[0]() is not None]) for shape, offers in self._offers.items())
+        self._offers = {shape: offers for shape, offers in alive if offers}
         self._is_tidy = True
 
     def commit(self) -> None:

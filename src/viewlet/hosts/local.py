@@ -139,7 +139,7 @@ class LocalHost:
     def forget_table(self, table: BaseTable) -> None:
         self.stores.pop(table.schema.name, None)
         if table.schema.parts is not None:
-            self._dropped.add(table.schema.name)
+            self._note_dropped(table.schema.name)
             self.warehouse.drop_stream(table.schema.name)
             self.warehouse.commit()
 
@@ -222,7 +222,7 @@ class LocalHost:
 
     def forget_view(self, view: MaintainedView) -> None:
         if view.kind.reads_parts:
-            self._dropped.add(view.name)
+            self._note_dropped(view.name)
             self.warehouse.drop_view(view.engine.plan)
             self.warehouse.commit()
         view.maintainer.leave(view)
@@ -374,6 +374,10 @@ class LocalHost:
         from viewlet.runtime.durable.batch_records import decode_batch
 
         return decode_batch(record.payload, self.catalogue.schemas(), lambda: self.dictionary)
+
+    def _note_dropped(self, name: str) -> None:
+        if self.storage is not None:
+            self._dropped.add(name)
 
     def is_in_log(self, name: str) -> bool:
         return name in self._dropped  # records are replayed in order, but the parts of streams are as they are now

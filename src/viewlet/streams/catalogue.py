@@ -222,7 +222,7 @@ class Catalogue:
         for number in list(relation.stored):
             self.set_part(name, number, None)
         self._removed.add(name)
-        del self.relations[name]
+        del self.relations[name], self._digests[name]
 
     # -- changes ----------------------------------------------------------------------------------------------------
 

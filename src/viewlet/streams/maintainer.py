@@ -103,6 +103,8 @@ class Maintainer:
         self.matchers.pop(name, None)
         self.kernels.pop(name, None)
         self._guards.pop(name, None)
+        self._empty.clear()
+        self.queries.forget()
         self.order = computation_order(self.views)
 
     # -- new parts --------------------------------------------------------------------------------------------------

@@ -97,6 +97,10 @@ class Queries:
         sql, pattern = self._translated[query]
         return pattern.sub(lambda found: start if found[1] == "start" else source(int(found[1])), sql)
 
+    def forget(self) -> None:
+        """After a view was dropped: the queries of the others are translated again."""
+        self._translated.clear()
+
     def _translate(self, query: PartQuery) -> str:
         """A query in the dialect of the host, without its comments."""
         if self._host.dialect == "duckdb":

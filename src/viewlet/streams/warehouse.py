@@ -113,6 +113,7 @@ class Warehouse:
         self._declare(late_relation(relation), repr(table.columns))
 
     def drop_stream(self, name: str) -> None:
+        self._seen.pop(name, None)
         self._forget(name)
         self._forget(late_name(name))
 
@@ -204,6 +205,7 @@ class Warehouse:
         for helper in reversed(view.helpers):
             self._helper_users[helper.name] -= 1
             if not self._helper_users[helper.name]:
+                del self._helper_users[helper.name]
                 self._remove(helper.name)
 
     def _remove(self, name: str) -> None:
