@@ -62,9 +62,7 @@ def tables(db: Any, number: int) -> None:
 
 
 def others(db: Any, number: int) -> None:
-    db.execute(
-        f"CREATE TABLE e{number} (a VARCHAR NOT NULL, b VARCHAR NOT NULL, at BIGINT NOT NULL, w DOUBLE NOT NULL)"
-    )
+    db.execute(f"CREATE TABLE e{number} (a VARCHAR NOT NULL, at BIGINT NOT NULL, w DOUBLE NOT NULL)")
     signal = db.signal(f"e{number}", key="a", time="at", value="w", unit="ms").sample("10ms", "linear")
     db.create_view(f"levels{number}", signal.power(4, 2))
     db.execute(f"CREATE TABLE l{number} (a VARCHAR NOT NULL, b VARCHAR NOT NULL, w DOUBLE NOT NULL)")
