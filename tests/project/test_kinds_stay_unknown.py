@@ -20,7 +20,7 @@ ALLOWED = {
     "StateError", "MissingFunctionError",  # errors
     "sql.CreateTable", "sql.CreateView", "sql.AlterTable", "sql.AlterView", "sql.Drop", "sql.Explain", "sql.Select",
     "sql.Modify", "sql.Show", "sql.Transact", "sql.Prepare", "sql.Execute", "sql.Deallocate",
-    "sql.Comment", "sql.Copy", "sql.CreateSequence", "sql.Ignored",  # statements of SQL
+    "sql.Comment", "sql.CreateType", "sql.Copy", "sql.CreateSequence", "sql.Ignored",  # statements of SQL
     "LocalFiles",  # files that Spark reads itself
     "handle",  # the class of handle that the kind of a view has, whatever it is
     "'isStreaming'",  # a data frame of the user

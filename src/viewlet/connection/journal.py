@@ -2,7 +2,7 @@
 
     record ::= TABLE schema | VIEW statement, facts | DROP names    a declaration, as JSON
              | ALTER name, schema                                   its rows follow as a batch
-             | COMMENT name, column, text
+             | COMMENT name, column, text | TYPE name, definition   None where it is dropped
              | SEQUENCE state | SEQUENCE name, dropped              new ones, and those that have given values
              | a batch, or what else its host repeats               (`Host.record`, `Host.replay`)
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from viewlet.connection.database import Database
     from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 
-TABLE, VIEW, DROP, ALTER, SEQUENCE, COMMENT = 2, 3, 4, 5, 6, 7
+TABLE, VIEW, DROP, ALTER, SEQUENCE, COMMENT, TYPE = 2, 3, 4, 5, 6, 7, 8
 
 
 class Journal(Protocol):
@@ -146,6 +146,7 @@ class LogJournal:
             "tables": [
                 {**table_to_json(table.schema), "started": table.started} for table in catalogue.tables.values()
             ],
+            "types": catalogue.types,
             "sequences": database.sequences.facts(),
             "views": [
                 view_to_json(view.declared, catalogue)
@@ -193,6 +194,7 @@ class LogJournal:
             table = host.make_table(table_of_json(known), saved)
             table.started = known["started"]
             database.tables[table.schema.name] = table
+        database.catalogue.types.update(facts.get("types", {}))
         for known in facts.get("sequences", ()):
             database.sequences.put(Sequence(**known))
         for known in facts["views"]:
@@ -216,7 +218,7 @@ class LogJournal:
     def _replay(self, record: Record) -> None:
         """Repeats what a record says. Declarations are those of both hosts, other records the host's own."""
         database = self._database
-        if record.kind in (TABLE, VIEW, DROP, ALTER, SEQUENCE, COMMENT):
+        if record.kind in (TABLE, VIEW, DROP, ALTER, SEQUENCE, COMMENT, TYPE):
             known = json.loads(bytes(record.payload))
             if record.kind == TABLE:
                 database.create_table(table_of_json(known))
@@ -224,6 +226,8 @@ class LogJournal:
                 database.alter_again(known["old"], table_of_json(known["table"]))
             elif record.kind == VIEW:
                 self._resume(known, None)
+            elif record.kind == TYPE:
+                database.catalogue.define_type(known["name"], known["definition"])
             elif record.kind == COMMENT:
                 database.catalogue.comment_on(known["name"], known["column"], known["text"])
             elif record.kind == SEQUENCE:

@@ -13,8 +13,8 @@ from viewlet.changes.generated import computed, with_types
 from viewlet.changes.sequences import called_sequences
 from viewlet.connection.catalogue_queries import catalogue, show
 from viewlet.connection.database import Database
+from viewlet.connection.definitions import comment_on, create_type, drop_type
 from viewlet.connection.explain import explain_query, explain_view
-from viewlet.connection.journal import COMMENT
 from viewlet.connection.redeclare import replace_table
 from viewlet.connection.sequences import create_sequence, declared_table, drop_sequences, settle_sequences
 from viewlet.connection.session import Session
@@ -28,7 +28,18 @@ from viewlet.types import Column, Row, Table, TableKind
 from viewlet.visible import logger
 
 if TYPE_CHECKING:
-    from viewlet.sql import AlterTable, Copy, CreateTable, CreateView, Drop, Execute, Explain, Modify, Select, Statement
+    from viewlet.sql import (
+        AlterTable,
+        Copy,
+        CreateTable,
+        CreateView,
+        Drop,
+        Execute,
+        Explain,
+        Modify,
+        Select,
+        Statement,
+    )
     from viewlet.sql.parameters import InsertedRow, Parameters
 
 Elsewhere = Callable[[str, Sequence[str], Database, Callable[[Any], Any]], Any]
@@ -54,13 +65,14 @@ class StatementRunner:
 
     def run(self, sql: str) -> Any:
         """The answer of the last statement of `sql`; an error leaves the statements before it done."""
-        from viewlet.sql import bind_statement, refuse_unstable, split_statements
+        from viewlet.sql import bind_statement, expanded, refuse_unstable, split_statements
 
         answer: Any = None
         with self._session.open() as database:
             for raw in split_statements(sql):
                 try:
                     known = database.catalogue
+                    raw = expanded(raw, known.types)
                     bound = bind_statement(raw, known.schemas(), known.aggregates, known.layered)
                     refuse_unstable(raw, bound, known.schemas())
                     answer = self._run(bound, raw.text, database)
@@ -129,6 +141,10 @@ class StatementRunner:
         from viewlet import sql
 
         match statement:
+            case sql.CreateType():
+                return create_type(statement, database)
+            case sql.Drop(names, "TYPE", if_exists):
+                return drop_type(names[0], if_exists, database)
             case sql.CreateSequence():
                 return create_sequence(statement, database)
             case sql.CreateTable(query=""):
@@ -156,7 +172,7 @@ class StatementRunner:
             case sql.Modify():
                 return self._modify(statement, database)
             case sql.Comment(name, column, comment):
-                return _comment(name, column, comment, database)
+                return comment_on(name, column, comment, database)
             case sql.Copy():
                 return self._copy(statement, text, database)
             case sql.Show():
@@ -517,17 +533,6 @@ def _create_view(statement: CreateView, text: str, database: Database) -> None:
         with collecting_afterwards():
             database.create_view(*(replace(declaration(each, text), temporary=is_temporary) for each in declared))
         _note_declared([each.name for each in declared], database)
-
-
-def _comment(name: str, column: str, text: str | None, database: Database) -> None:
-    database.check_no_transaction("COMMENT")
-    if name not in database.tables and name not in database.catalogue.visible_views:
-        raise SchemaError(f"{name!r} is a constraint, and not a view")
-    finish = partial(database.catalogue.comment_on, name, column, text)
-    if name in database.views and database.views[name].declared.temporary:
-        finish()
-    else:
-        database.declare(COMMENT, {"name": name, "column": column, "text": text}, finish)
 
 
 def _drop(statement: Drop, database: Database) -> None:

@@ -51,6 +51,8 @@ class Catalogue:
     """Large queries may be cut into layers, with an engine for each."""
     tables: dict[str, BaseTable] = field(default_factory=dict)
     views: dict[str, MaintainedView] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+    """Other names for types, without regard to case."""
     lost: dict[str, LostView] = field(default_factory=dict)
     """Views that are kept as they are until what they miss is there, in the order of their declaration."""
     _readers: dict[str, tuple[MaintainedView, ...]] = field(default_factory=dict)
@@ -162,6 +164,13 @@ class Catalogue:
     def drop_view(self, name: str) -> None:
         self.views.pop(name, None)
         self._readers, self._reached = {}, {}
+
+    def define_type(self, name: str, definition: str | None) -> None:
+        """Gives a type another name; None takes the name away."""
+        if definition is None:
+            self.types.pop(name, None)
+        else:
+            self.types[name] = definition
 
     def comment(self, name: str) -> str | None:
         """What COMMENT ON says of a table or view."""

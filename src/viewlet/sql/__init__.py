@@ -21,6 +21,7 @@ from viewlet.sql.statements import (
     Copy,
     CreateSequence,
     CreateTable,
+    CreateType,
     CreateView,
     Deallocate,
     Drop,
@@ -35,6 +36,7 @@ from viewlet.sql.statements import (
     Transact,
 )
 from viewlet.sql.streams.determinism import refuse_unstable
+from viewlet.sql.type_aliases import expanded
 from viewlet.types import Table
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "Copy",
     "CreateSequence",
     "CreateTable",
+    "CreateType",
     "CreateView",
     "Deallocate",
     "Drop",
@@ -62,6 +65,7 @@ __all__ = [
     "bind_statement",
     "columns_checked",
     "constraint_statement",
+    "expanded",
     "parse_statements",
     "refuse_unstable",
     "split_statements",

@@ -62,6 +62,7 @@ from viewlet.sql.streams.windows import bind_window_view, is_window_view
 from viewlet.sql.syntax import everything_read
 from viewlet.sql.table_functions import TABLE_FUNCTIONS, TableCall, bind_call, called_function
 from viewlet.sql.tables import bind_create_table, is_temporary, known_columns, partitioning, table_name
+from viewlet.sql.type_aliases import bind_type
 from viewlet.types import Table, TableKind
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ def bind_statement(
         return bind_copy(raw, catalog)
     if raw.words[:2] == ("COMMENT", "ON"):
         return _comment(raw, catalog)
+    if (type := bind_type(raw)) is not None:
+        return type
     if (sequence := _sequence(raw)) is not None:
         return sequence
     if (shown := _show(raw, catalog)) is not None:

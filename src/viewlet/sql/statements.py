@@ -40,6 +40,16 @@ class CreateSequence:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateType:
+    """Another name for a type, which is written out."""
+
+    name: str
+    definition: str
+    if_not_exists: bool
+    or_replace: bool
+
+
+@dataclass(frozen=True, slots=True)
 class AlterTable:
     """A table that takes the place of another one, with rows that a query makes of those that are there.
 
@@ -90,7 +100,7 @@ class CreateView:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """`kind` is TABLE, STREAM, STATIC TABLE, VIEW or SEQUENCE as written; with `cascade` what reads them goes too."""
+    """`kind` is TABLE, STREAM, STATIC TABLE, VIEW, SEQUENCE or TYPE as written; `cascade` drops what reads them too."""
 
     names: tuple[str, ...]
     kind: str
@@ -245,6 +255,7 @@ class Show:
 Statement = (
     CreateTable
     | CreateSequence
+    | CreateType
     | CreateView
     | AlterTable
     | AlterView
