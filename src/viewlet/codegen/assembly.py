@@ -20,7 +20,7 @@ _RUNTIME = {
     "viewlet.runtime.arithmetic": (
         "NULL SMALL checked_add checked_mul dd_add dd_mul dd_of_int dd_of_wide large_sum month_of wide_size year_of"
     ),
-    "viewlet.runtime.control": "BELOW FAILURE FULL NEEDED_ROWS NEEDED_STORE NOT_FINITE OVERFLOW ROWS_DONE TOO_WIDE",
+    "viewlet.runtime.control": "BELOW FAILURE FAR FULL NEEDED_ROWS NEEDED_STORE NOT_FINITE OVERFLOW ROWS_DONE TOO_WIDE",
     "viewlet.runtime.jit": "compiled entry",
     "viewlet.runtime.ordered_index": (
         "LEFT NEGATIVES RIGHT ROOT arrange double_span end_of neighbour ready ready_for_chain wide_span withdraw"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from viewlet.errors import DataError, SchemaError
 from viewlet.ml.design import column_of, design_matrix, numbers, variables_of
 from viewlet.ml.estimator import CofactorEstimator, Floats, ParameterError, checked_rows, chosen
+from viewlet.ml.expansion import Expansion, Origins, Term
 from viewlet.ml.normal_equations import (
     EPSILON,
     SLACK,
@@ -23,9 +25,6 @@ from viewlet.ml.normal_equations import (
 from viewlet.ml.source import checked, column_name, columns_of, read_one
 from viewlet.rings.cofactor_table import CofactorTable, Column
 from viewlet.viewtree.ring_engine import MaintainedTree
-
-Term = tuple[Column, ...]
-"""The columns whose product has one weight; polynomials have terms of several columns."""
 
 
 class ConvergenceWarning(UserWarning):
@@ -52,6 +51,12 @@ class RidgeRegression(CofactorEstimator):
     rank_: int | None
     n_iter_: int | None
     _terms: tuple[Term, ...]
+    _origins: Origins
+    """Numbers near the values of the columns; it is columns less these that are weighted."""
+    _weights: Floats
+    """The weights of terms of such columns."""
+    _level: float
+    """The prediction at the origins, less that of the label."""
     _cofactors: CofactorTable
 
     def __init__(
@@ -81,7 +86,8 @@ class RidgeRegression(CofactorEstimator):
         """Predicts the label of every row. Columns are found by name, or by position in a 2-D array."""
         self._check_fitted()
         base = design_matrix(data, list(self.feature_names_in_), self.columns_, self.handle_unknown == "ignore")
-        found: Floats = self._design(base) @ self.coef_ + self.intercept_
+        origins = np.array([self._origins.get(column, 0.0) for column in self.columns_])
+        found: Floats = self._design(base - origins) @ self._weights + self._level + self._origins.get(self.label, 0.0)
         return found
 
     def score(self, data: Any = None, y: Any = None) -> float:
@@ -120,23 +126,30 @@ class RidgeRegression(CofactorEstimator):
         names = chosen(columns, self.features, self.label)
         own = tuple(table.variables[place] for name in names for place in columns[name])
         terms = self._expand(own)
-        equations = self._equations(cofactors, terms)
+        origins = _origins_of(table) if self.fit_intercept else {}
+        equations = self._equations(cofactors, terms, origins)
         if self.fit_intercept:
             warn_of_lost_digits(
                 [*map(term_name, terms), self.label],
                 np.append(np.diagonal(equations.gram), equations.label_square),
                 np.append(equations.squares, table.subtracted[columns[self.label][0]]),
             )
-        weights, rank, steps = self._solve(equations, terms)
+        expansion = Expansion(terms, {column: -origin for column, origin in origins.items()})
+        weights, rank, steps = self._solve(equations, terms, origins, expansion)
+        level = equations.label_mean - float(equations.means @ weights) if self.fit_intercept else 0.0
+        coefficients, offset = expansion.apply(weights)
         return {
-            "coef_": weights,
-            "intercept_": equations.label_mean - float(equations.means @ weights),
+            "coef_": coefficients,
+            "intercept_": float(offset + Fraction(level) + Fraction(origins.get(self.label, 0.0))),
             "n_features_in_": len(names),
             "feature_names_in_": np.array(names, dtype=object),
             "columns_": own,
             "rank_": rank,
             "n_iter_": steps,
             "_terms": terms,
+            "_origins": origins,
+            "_weights": weights,
+            "_level": level,
             "_cofactors": cofactors,
         }
 
@@ -146,23 +159,30 @@ class RidgeRegression(CofactorEstimator):
     def _design(self, base: Floats) -> Floats:
         return base
 
-    def _equations(self, cofactors: CofactorTable, terms: Sequence[Term]) -> NormalEquations:
-        """The products of the terms and the label; a term that the cofactors have no row of is always zero."""
+    def _equations(self, cofactors: CofactorTable, terms: Sequence[Term], origins: Origins) -> NormalEquations:
+        """The products of the terms, of columns less origins, and the label.
+
+        A term that the cofactors have no row of is always zero.
+        """
         table = checked(cofactors)
         places = {column: place for place, column in enumerate(table.variables)}
         if absent := [column for (column,) in terms if column not in places]:
             table = _with_empty(table, absent)
             places = {column: place for place, column in enumerate(table.variables)}
-        return normal_equations(table, [places[column] for (column,) in terms], places[self.label], self.fit_intercept)
+        about = np.array([origins.get(column, 0.0) for column in table.variables])
+        features = [places[column] for (column,) in terms]
+        return normal_equations(table, features, places[self.label], self.fit_intercept, about)
 
-    def _solve(self, equations: NormalEquations, terms: Sequence[Term]) -> tuple[Floats, int | None, int | None]:
+    def _solve(
+        self, equations: NormalEquations, terms: Sequence[Term], origins: Origins, expansion: Expansion
+    ) -> tuple[Floats, int | None, int | None]:
         if self.solver == "closed-form":
-            return *solve(equations, self.alpha), None
+            return *solve(equations, self.alpha, expansion.basis), None
         known: dict[Term, float] = {}
         if self.warm_start and hasattr(self, "coef_"):
             known = dict(zip(self._terms, self.coef_.tolist(), strict=True))
-        start = np.array([known.get(term, 0.0) for term in terms])
-        weights, steps, arrived = descend(equations, self.alpha, start, self.tol, self.max_iter)
+        start, _ = Expansion(terms, origins).apply(np.array([known.get(term, 0.0) for term in terms]))
+        weights, steps, arrived = descend(equations, self.alpha, expansion.basis, start, self.tol, self.max_iter)
         if not arrived:
             warnings.warn(
                 f"gradient descent is not there after {steps} steps: raise max_iter or tol, "
@@ -184,11 +204,11 @@ class RidgeRegression(CofactorEstimator):
             raise DataError(
                 f"the model has never seen {column_name(unseen[0])!r}: refresh it, or ignore what is unknown"
             )
-        equations = self._equations(cofactors, self._terms)
+        equations = self._equations(cofactors, self._terms, self._origins)
         place = columns[self.label][0]
         spread = float(table.centred[place, place])
         rounding = SLACK * EPSILON * float(table.subtracted[place])
-        return _r_squared(equations.residual_square(self.coef_, self.intercept_), spread, rounding)
+        return _r_squared(equations.residual_square(self._weights, self._level), spread, rounding)
 
     def _check_parameters(self) -> None:
         if not np.isfinite(self.alpha) or self.alpha < 0:
@@ -241,10 +261,25 @@ def term_name(term: Term) -> str:
 
 
 def _with_empty(table: CofactorTable, absent: Sequence[Column]) -> CofactorTable:
-    more = len(absent)
-    sums, matrix = np.pad(table.sums, (0, more)), np.pad(table.matrix, (0, more))
-    spread = None if table.spread is None else np.pad(table.spread, (0, more))
-    return CofactorTable((*table.variables, *absent), table.count, sums, matrix, spread=spread)
+    def padded(numbers: Floats | None) -> Floats | None:
+        return None if numbers is None else np.pad(numbers, (0, len(absent)))
+
+    return CofactorTable(
+        (*table.variables, *absent),
+        table.count,
+        np.pad(table.sums, (0, len(absent))),
+        np.pad(table.matrix, (0, len(absent))),
+        spread=padded(table.spread),
+        squares=padded(table.squares),
+        origins=padded(table.origins),
+        shifts=padded(table.shifts),
+    )
+
+
+def _origins_of(table: CofactorTable) -> Origins:
+    if table.origins is None:
+        return {}
+    return {column: origin for column, origin in zip(table.variables, table.origins.tolist(), strict=True) if origin}
 
 
 def _is_source(data: Any) -> bool:

@@ -2,7 +2,9 @@
 
     minimise  |y - X w - b|² + alpha |w|²       (C + alpha I) w = c,   b = mean(y) - mean(X) w
 
-with C = XᵀX and c = Xᵀy of centred columns, which follow from the sums and products that cofactors have.
+with C = XᵀX and c = Xᵀy of centred columns, which follow from the sums and products that cofactors have. Columns and
+label may be taken less numbers near their values, their origins: then b is the prediction at these, less that of the
+label, and loses no digits to large means.
 """
 
 from __future__ import annotations
@@ -22,13 +24,18 @@ SLACK = 64.0
 """A centred product below this many rounding errors of the largest product counts as zero."""
 LOSS = 1e-6
 """Variances that rounding may have changed by more than this part of them are warned of."""
+MOST_CANCELLED = 2.0**13
+"""Weights whose effects cancel each other but for a smaller part than this one in so many are not taken."""
 WITHOUT_ROUNDING = 2.0**49
 """Whole sums below this are exact, and a variance of zero that is computed from them is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class NormalEquations:
-    """Centred products of features and label; `squares` are the numbers whose differences those of features are."""
+    """Centred products of features and label; `squares` are the numbers whose differences those of features are.
+
+    Means are those of columns less their origins.
+    """
 
     count: int
     means: Floats
@@ -38,19 +45,19 @@ class NormalEquations:
     label_square: float
     squares: Floats
 
-    def residual_square(self, weights: Floats, intercept: float) -> float:
-        """The sum of squared errors of a prediction, computed without rows."""
-        offset = self.label_mean - intercept - float(self.means @ weights)
+    def residual_square(self, weights: Floats, level: float) -> float:
+        """The sum of squared errors of a prediction that is `level` at the origins, computed without rows."""
+        offset = self.label_mean - level - float(self.means @ weights)
         spread = self.label_square - 2 * float(weights @ self.cross) + float(weights @ self.gram @ weights)
         return max(0.0, self.count * offset * offset + spread)
 
 
 def normal_equations(
-    table: CofactorTable, features: Sequence[int], label: int, intercept: bool = True
+    table: CofactorTable, features: Sequence[int], label: int, intercept: bool = True, origins: Floats | None = None
 ) -> NormalEquations:
     """The normal equations of some columns of a table and a label; without an intercept nothing is centred."""
     places = np.asarray(features, dtype=np.intp)
-    means = table.sums / table.count if intercept else np.zeros(len(table.sums))
+    means = table.means(origins) if intercept else np.zeros(len(table.sums))
     own = means[places]
     products = table.centred if intercept else table.matrix
     squares = (table.subtracted if intercept else np.diagonal(table.matrix))[places]
@@ -76,24 +83,35 @@ def warn_of_lost_digits(names: Sequence[str], variations: Floats, squares: Float
         )
 
 
-def solve(equations: NormalEquations, alpha: float) -> tuple[Floats, int]:
-    """The weights and the rank of the features.
+def solve(equations: NormalEquations, alpha: float, basis: Floats | None = None) -> tuple[Floats, int]:
+    """The weights and the rank of the features; `basis` times the weights, if it is given, is what `alpha` penalises.
 
-    Where features depend on each other and alpha is 0, of all best weights those with the smallest norm.
+    Where features depend on each other and alpha is 0, of all best weights those where that has the smallest norm,
+    unless so much would cancel in predictions that digits are lost.
     """
     if alpha > 0:
-        system = equations.gram + alpha * np.eye(len(equations.cross))
+        system = equations.gram + alpha * _penalty(equations, basis)
         scale: Floats = 1 / np.sqrt(np.diagonal(system))
         try:
             lower = np.linalg.cholesky(system * np.outer(scale, scale))
             found: Floats = scale * np.linalg.solve(lower.T, np.linalg.solve(lower, scale * equations.cross))
             return found, len(scale)
         except np.linalg.LinAlgError:  # an alpha too small to tell dependent features apart
-            pass
-    return _smallest(equations)
+            if basis is not None:
+                warnings.warn(
+                    f"the values are so far from zero that a penalty of {alpha} on weights of their products is lost "
+                    f"in rounding: subtract constants near the means in the query, or leave the penalty out",
+                    LinAlgWarning,
+                    stacklevel=6,
+                )
+    return _smallest(equations, basis)
 
 
-def _smallest(equations: NormalEquations) -> tuple[Floats, int]:
+def _penalty(equations: NormalEquations, basis: Floats | None) -> Floats:
+    return np.eye(len(equations.cross)) if basis is None else basis.T @ basis
+
+
+def _smallest(equations: NormalEquations, basis: Floats | None) -> tuple[Floats, int]:
     """By the eigenvectors of the correlations: scaling first makes units of measurement irrelevant to the rank."""
     variance = np.diagonal(equations.gram)
     varies = variance > SLACK * EPSILON * equations.squares
@@ -108,19 +126,22 @@ def _smallest(equations: NormalEquations) -> tuple[Floats, int]:
     found = scale * (inside @ ((inside.T @ (scale * equations.cross[varies])) / values[kept]))
     if not kept.all():
         free, _ = np.linalg.qr(vectors[:, ~kept] * scale[:, None])  # directions that change no prediction
-        found = found - free @ (free.T @ found)
+        own = free if basis is None else basis[:, varies] @ free
+        smallest = found - free @ np.linalg.lstsq(own, found if basis is None else basis[:, varies] @ found)[0]
+        if np.abs(smallest / scale).max() <= MOST_CANCELLED * np.abs(found / scale).max(initial=0.0):
+            found = smallest
     weights[varies] = found
     return weights, int(kept.sum())
 
 
 def descend(
-    equations: NormalEquations, alpha: float, start: Floats, tolerance: float, most: int
+    equations: NormalEquations, alpha: float, basis: Floats | None, start: Floats, tolerance: float, most: int
 ) -> tuple[Floats, int, bool]:
     """Batch gradient descent from given weights: the weights, the steps it took, and whether it converged.
 
     Columns are scaled to the same curvature, and the length of a step follows from the last one (Barzilai and Borwein).
     """
-    system = equations.gram + alpha * np.eye(len(equations.cross))
+    system = equations.gram + alpha * _penalty(equations, basis)
     curvature = np.diagonal(system)
     flat = curvature <= SLACK * EPSILON * equations.squares
     scale = np.where(flat, 0.0, 1 / np.sqrt(np.where(flat, 1.0, curvature)))

@@ -33,6 +33,8 @@ class PCA(CofactorEstimator):
     n_features_in_: int
     feature_names_in_: Any
     columns_: tuple[Column, ...]
+    _origins: Floats
+    _shifts: Floats
 
     def __init__(
         self,
@@ -51,7 +53,7 @@ class PCA(CofactorEstimator):
         """Projects rows (a frame, an Arrow table, a mapping or an array) onto the components."""
         self._check_fitted()
         base = design_matrix(data, list(self.feature_names_in_), self.columns_, self.handle_unknown == "ignore")
-        found: Floats = (base - self.mean_) @ self.components_.T
+        found: Floats = ((base - self._origins) - self._shifts) @ self.components_.T
         return found / self._lengths() if self.whiten else found
 
     def inverse_transform(self, data: Any) -> Floats:
@@ -80,7 +82,7 @@ class PCA(CofactorEstimator):
         columns = columns_of(table)
         names = chosen(columns, self.features)
         places = [place for name in names for place in columns[name]]
-        mean = table.sums[places] / count
+        origins = np.zeros(len(table.variables)) if table.origins is None else table.origins
         centred = table.centred[np.ix_(places, places)]
         warn_of_lost_digits(
             [column_name(table.variables[place]) for place in places], np.diagonal(centred), table.subtracted[places]
@@ -97,7 +99,9 @@ class PCA(CofactorEstimator):
             "explained_variance_": values[:kept],
             "explained_variance_ratio_": ratio[:kept],
             "singular_values_": np.sqrt(values[:kept] * (count - 1)),
-            "mean_": mean,
+            "mean_": table.means()[places],
+            "_origins": origins[places],
+            "_shifts": table.means(origins)[places],
             "noise_variance_": float(values[kept:most].mean()) if kept < most else 0.0,
             "n_components_": kept,
             "n_samples_": count,

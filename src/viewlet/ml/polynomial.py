@@ -13,7 +13,8 @@ import numpy as np
 
 from viewlet.errors import DataError, SchemaError
 from viewlet.ml.estimator import Floats, ParameterError
-from viewlet.ml.linear import RidgeRegression, Term, term_name
+from viewlet.ml.expansion import Origins, Term
+from viewlet.ml.linear import RidgeRegression, term_name
 from viewlet.ml.normal_equations import NormalEquations, normal_equations
 from viewlet.rings.cofactor import HIGHEST_DEGREE
 from viewlet.rings.cofactor_table import CofactorMoments, CofactorTable, Column
@@ -73,19 +74,20 @@ class PolynomialRegression(RidgeRegression):
                 found[:, at] *= base[:, places[column]]
         return found
 
-    def _equations(self, cofactors: CofactorTable, terms: Sequence[Term]) -> NormalEquations:
+    def _equations(self, cofactors: CofactorTable, terms: Sequence[Term], origins: Origins) -> NormalEquations:
         if not isinstance(cofactors, CofactorMoments) or cofactors.degree < 2 * self.degree:
             raise SchemaError(
                 f"a polynomial of degree {self.degree} needs sums of products of {2 * self.degree} variables: "
                 f"keep the cofactors with degree {2 * self.degree}"
             )
-        table = product_table(cofactors, (*terms, (self.label,)))
+        table = product_table(cofactors, (*terms, (self.label,)), origins)
         return normal_equations(table, range(len(terms)), len(terms), self.fit_intercept)
 
 
-def product_table(moments: CofactorMoments, terms: Sequence[Term]) -> CofactorTable:
-    """The cofactor table whose columns are products of columns."""
+def product_table(moments: CofactorMoments, terms: Sequence[Term], origins: Origins) -> CofactorTable:
+    """The cofactor table whose columns are products of columns less their origins."""
     known: dict[tuple[Any, ...], float] = {}
+    element = moments.less({column: origin for column, origin in origins.items() if isinstance(column, str)})
 
     def total(factors: Term) -> float:
         numbers = tuple(sorted(factor for factor in factors if not isinstance(factor, tuple)))
@@ -94,7 +96,7 @@ def product_table(moments: CofactorMoments, terms: Sequence[Term]) -> CofactorTa
             return 0.0  # no row has two categories
         at = (numbers, frozenset(kinds))
         if at not in known:
-            known[at] = moments.moment(numbers, dict(kinds))
+            known[at] = moments.moment_of(element, numbers, dict(kinds))
         return known[at]
 
     matrix = np.zeros((len(terms), len(terms)))

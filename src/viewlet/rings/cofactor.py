@@ -11,6 +11,9 @@ categories that occur, and so are their products with each other and with the co
 An element has places only for the continuous variables that have been lifted on its way, each product once (the upper
 triangle). Algebraically these are polynomials with divided powers, cut off above the degree, in which a categorical
 variable occurs at most once; cutting off is taking a quotient, so all laws of a ring hold.
+
+The sums of an element may be about `origins` instead of zero (`rings/origins.py`). Elements about different ones add
+up and multiply all the same; in one view tree nearly all are about the same.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ import numpy.typing as npt
 from viewlet.errors import SchemaError
 from viewlet.rings.double import Dyadic
 from viewlet.rings.monomials import Variables, count_monomials, embedding, monomials, places, powers, product_of
+from viewlet.rings.moves import Origins, moved, normal
+from viewlet.rings.origins import distance, shared_origin
 from viewlet.rings.ring import Field, Lift, bounded, largest
 
 Categories = tuple[tuple[int, Any], ...]
@@ -46,6 +51,8 @@ class Cofactor:
 
     variables: Variables
     blocks: dict[Categories, Sums]
+    origins: Origins = ()
+    """What the sums of each variable are about; () is zero for all."""
 
     @property
     def count(self) -> int:
@@ -55,24 +62,42 @@ class Cofactor:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Cofactor):
             return NotImplemented
+        if self.variables == other.variables and self.origins == other.origins:
+            return self._entries() == other._entries()
         return self.entries() == other.entries()
 
     __hash__ = None  # type: ignore[assignment]
 
     def entries(self) -> dict[tuple[Categories, Variables], Any]:
-        """The sums that are not zero, by categories and monomial."""
+        """The sums about zero that are not zero, by categories and monomial."""
+        return self.about(())._entries()
+
+    def about(self, origins: Origins) -> Cofactor:
+        """The same element with its sums about other origins."""
+        if origins == self.origins:
+            return self
+        size = len(self.variables)
+        blocks = {
+            at: moved(block, self.origins, origins, size, self._degree(block)) for at, block in self.blocks.items()
+        }
+        return Cofactor(self.variables, blocks, origins)
+
+    def origin(self, variable: int) -> float:
+        """What the sums of a variable, or of one that the element has not seen, are about."""
+        return self.origins[self.variables.index(variable)] if self.origins and variable in self.variables else 0.0
+
+    def _entries(self) -> dict[tuple[Categories, Variables], Any]:
         return {
             (categories, monomial): number
             for categories, block in self.blocks.items()
-            for monomial, number in zip(self._names(block), block.tolist(), strict=True)
+            for monomial, number in zip(monomials(self.variables, self._degree(block)), block.tolist(), strict=True)
             if number
         }
 
-    def _names(self, block: Sums) -> tuple[Variables, ...]:
-        """The monomials of a block, of whose degree its length tells."""
+    def _degree(self, block: Sums) -> int:
+        """The degree of the monomials of a block, of which its length tells."""
         size = len(self.variables)
-        degree = next((n for n in range(HIGHEST_DEGREE) if count_monomials(size, n) >= len(block)), HIGHEST_DEGREE)
-        return monomials(self.variables, degree)
+        return next((n for n in range(HIGHEST_DEGREE) if count_monomials(size, n) >= len(block)), HIGHEST_DEGREE)
 
 
 @dataclass(frozen=True)
@@ -118,12 +143,18 @@ class CofactorRing:
         return self.accumulate(self.own(left), right)
 
     def own(self, element: Cofactor) -> Cofactor:
-        return Cofactor(element.variables, {at: block.copy() for at, block in element.blocks.items()})
+        blocks = {at: block.copy() for at, block in element.blocks.items()}
+        return Cofactor(element.variables, blocks, element.origins)
 
     def accumulate(self, total: Cofactor, element: Cofactor) -> Cofactor:
+        if not total.blocks:
+            return self.own(self._embed(element, tuple(sorted({*total.variables, *element.variables}))))
         if total.variables != element.variables:
             union = tuple(sorted({*total.variables, *element.variables}))
             total, element = self._embed(total, union), self._embed(element, union)
+        if total.origins != element.origins:
+            origins = normal([shared_origin(total.origin(i), element.origin(i)) for i in total.variables])
+            total, element = self.own(total.about(origins)), element.about(origins)
         for at, block in element.blocks.items():
             if (known := total.blocks.get(at)) is None:
                 total.blocks[at] = block.copy()
@@ -136,11 +167,12 @@ class CofactorRing:
     def mul(self, left: Cofactor, right: Cofactor) -> Cofactor:
         for count, other in ((left, right), (right, left)):
             if not count.variables and len(count.blocks) == 1 and () in count.blocks:  # rows without values
-                return Cofactor(
-                    other.variables, {at: block * count.blocks[()][0] for at, block in other.blocks.items()}
-                )
+                blocks = {at: block * count.blocks[()][0] for at, block in other.blocks.items()}
+                return Cofactor(other.variables, blocks, other.origins)
+        if (left.origins or right.origins) and not {*left.variables}.isdisjoint(right.variables):
+            left, right = left.about(()), right.about(())
         rule = product_of(left.variables, right.variables, self.degree)
-        blocks: dict[Categories, Sums] = {}
+        blocks = {}
         for a, a_block in left.blocks.items():
             for b, b_block in right.blocks.items():
                 if (at := self._together(a, b)) is None:
@@ -150,10 +182,12 @@ class CofactorRing:
                     blocks[at] = block
                 else:
                     known += block
-        return Cofactor(rule.variables, blocks)
+        if not left.origins and not right.origins:
+            return Cofactor(rule.variables, blocks)
+        return Cofactor(rule.variables, blocks, tuple(left.origin(i) or right.origin(i) for i in rule.variables))
 
     def neg(self, element: Cofactor) -> Cofactor:
-        return Cofactor(element.variables, {at: -block for at, block in element.blocks.items()})
+        return Cofactor(element.variables, {at: -block for at, block in element.blocks.items()}, element.origins)
 
     def is_zero(self, element: Cofactor) -> bool:
         return not any(block.any() for block in element.blocks.values())
@@ -169,6 +203,14 @@ class CofactorRing:
         return total
 
     def lift(self, variables: Sequence[str]) -> Lift[Cofactor]:
+        return self.lift_about(variables, {})
+
+    @property
+    def centred(self) -> tuple[str, ...]:
+        """The variables whose sums may be about origins."""
+        return () if self.exact else self.continuous
+
+    def lift_about(self, variables: Sequence[str], origins: Mapping[str, float]) -> Lift[Cofactor]:
         numbers = sorted(
             (self.continuous.index(name), i) for i, name in enumerate(variables) if name in self.continuous
         )
@@ -179,18 +221,23 @@ class CofactorRing:
         steps = powers(len(seen), self.degree)
         width = count_monomials(len(seen), self.degree)
         limit = largest(self.degree)
+        about = [origins.get(variables[i], 0.0) for i in sources]
+        own_origins, pairs = normal(about), list(zip(sources, about, strict=True))
 
         def lifted(values: Sequence[Any]) -> Cofactor:
-            own = self._numbers([values[i] if self.exact else bounded(values[i], limit) for i in sources])
+            if self.exact:
+                own = self._numbers([values[i] for i in sources])
+            else:
+                own = np.array([distance(values[i], bounded(values[i], limit), origin) for i, origin in pairs])
             sums: Sums = np.empty(width, dtype=own.dtype)
             sums[0] = 1
             for at, before, last in steps:
                 sums[at] = sums[before] * own[last]
             if not kinds:
-                return Cofactor(seen, {(): sums})
+                return Cofactor(seen, {(): sums}, own_origins)
             present = [(at, values[i]) for at, i in kinds]
             chosen = [at for size in range(self.degree + 1) for at in combinations(present, size)]
-            return Cofactor(seen, {at: sums[: self._block_width(seen, at)] for at in chosen})
+            return Cofactor(seen, {at: sums[: self._block_width(seen, at)] for at in chosen}, own_origins)
 
         return lifted
 
@@ -203,7 +250,7 @@ class CofactorRing:
 
     def to_flat(self, element: Cofactor) -> tuple[float, ...]:
         """All places of the ring, lower degrees first; those of variables not seen are zero."""
-        whole = self._embed(element, tuple(range(len(self.continuous))))
+        whole = self._embed(element.about(()), tuple(range(len(self.continuous))))
         return tuple(whole.blocks[()].tolist()) if () in whole.blocks else (0.0,) * self.width
 
     def from_flat(self, numbers: Sequence[float]) -> Cofactor:
@@ -221,6 +268,7 @@ class CofactorRing:
         monomial = tuple(sorted(self.continuous.index(name) for name in factors))
         if len(at) + len(monomial) > self.degree:
             raise SchemaError(f"a product of {len(at) + len(monomial)} variables is beyond degree {self.degree}")
+        element = element.about(())
         place = places(element.variables, self.degree).get(monomial)
         block = element.blocks.get(at)
         return (
@@ -235,7 +283,7 @@ class CofactorRing:
             degree = self.degree - len(at)
             blocks[at] = wider = np.zeros(count_monomials(len(variables), degree), dtype=block.dtype)
             wider[embedding(element.variables, variables, degree)] = block
-        return Cofactor(variables, blocks)
+        return Cofactor(variables, blocks, normal([element.origin(i) for i in variables]))
 
     def _together(self, left: Categories, right: Categories) -> Categories | None:
         """The categories of a product; none where it is beyond the degree, or repeats a categorical variable."""

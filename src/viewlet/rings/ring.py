@@ -6,7 +6,7 @@ name, payloads that grow in place, payloads that forget rounding, and a form in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -65,6 +65,20 @@ class LiftingRing(Protocol[T_co]):
         of variables, and their product is often simpler to make than to multiply out. A ring where the lift of several
         is not the product of single lifts has an attribute `joint` that is true.
         """
+        ...
+
+
+@runtime_checkable
+class CentringRing(Protocol[T_co]):
+    """A ring of sums that may be about other numbers than zero (`rings/origins.py`)."""
+
+    @property
+    def centred(self) -> Sequence[str]:
+        """The variables whose sums may be."""
+        ...
+
+    def lift_about(self, variables: Sequence[str], origins: Mapping[str, float]) -> Lift[T_co]:
+        """The lift of some variables, whose elements have sums about the given origins, and about zero otherwise."""
         ...
 
 

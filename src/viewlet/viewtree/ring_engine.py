@@ -10,10 +10,11 @@ from functools import cache
 from typing import Generic, TypeVar
 
 from viewlet.errors import SchemaError
-from viewlet.rings.ring import Lift, LiftingRing, Ring, product, times
+from viewlet.rings.ring import CentringRing, Lift, LiftingRing, Ring, product, times
 from viewlet.triggers.store import UndoLog
 from viewlet.viewtree.delta_tree import DeltaView, delta_tree
 from viewlet.viewtree.indicator import IndicatorCounts
+from viewlet.viewtree.origins import TreeOrigins
 from viewlet.viewtree.product_propagation import pass_view
 from viewlet.viewtree.product_update import ProductUpdate, expand, product_update
 from viewlet.viewtree.ring_join import Meter, plan_join, run_join
@@ -49,6 +50,7 @@ class MaintainedTree(Generic[T]):
         self.meter = Meter()
         self._lifts = lifts
         self._lift_of = cache(self._make_lift)
+        self._origins = TreeOrigins(ring if lifts is None and isinstance(ring, CentringRing) else None)
         changing = changing_leaves(tree, self.updatable)
         self._deltas = {leaf: delta_tree(tree, leaf) for leaf in changing}
         self._plans = {leaf: [delta.plan() for delta in path] for leaf, path in self._deltas.items()}
@@ -62,6 +64,10 @@ class MaintainedTree(Generic[T]):
         if unknown := [name for name in database if name not in self.tree.relations]:
             raise SchemaError(f"{unknown[0]!r} is not a relation of the join")
         self.stores: dict[str, RingRelation[T]] = {}
+        self._origins.values.clear()
+        for name, entries in database.items():
+            for instance in self.tree.instances(name):
+                self._look_at(self.tree.order.relations[instance], entries)
         self._evaluate(self.tree.root, database)
         self._count_indicators()
 
@@ -79,6 +85,8 @@ class MaintainedTree(Generic[T]):
         self.stores = {}
         for name in self.stored:
             self.stores[name] = RingRelation(self.tree.nodes[name].keys, self.ring, contents[name], self._log)
+        self._origins.continue_from(element for store in self.stores.values() for element in store.entries.values())
+        self._lift_of.cache_clear()
         self._count_indicators()
 
     def _evaluate(self, node: Node, database: Mapping[str, Entries[T]]) -> RingRelation[T]:
@@ -118,6 +126,7 @@ class MaintainedTree(Generic[T]):
         """Add a change to a relation, wherever the join has it; returns the change of the result."""
         found: dict[Row, T] = {}
         for instance in self._changing(relation):
+            self._look_at(self.tree.order.relations[instance], change)
             self._move_indicators(instance, self._propagate(instance, change, found), found)
         return without_zeros(self.ring, found)
 
@@ -136,7 +145,10 @@ class MaintainedTree(Generic[T]):
             )
         for instance in instances:
             names = dict(zip(schema, self.tree.order.relations[instance], strict=True))
-            moved = self._propagate_products(instance, [update.renamed(names) for update in change], found)
+            renamed = [update.renamed(names) for update in change]
+            for factor in (factor for update in renamed for factor in update.factors):
+                self._look_at(factor.schema, factor.entries)
+            moved = self._propagate_products(instance, renamed, found)
             changed: dict[Row, T] = {}
             self._move_indicators(instance, moved, changed)
             if changed := without_zeros(self.ring, changed):
@@ -161,7 +173,16 @@ class MaintainedTree(Generic[T]):
         if self._lifts is not None:
             single = [(i, self._lifts[name]) for i, name in enumerate(variables) if name in self._lifts]
             return (lambda values: product(self.ring, (lift(values[i]) for i, lift in single))) if single else None
-        return self.ring.lift(variables) if variables and isinstance(self.ring, LiftingRing) else None
+        if not variables or not isinstance(self.ring, LiftingRing):
+            return None
+        if self._origins.ring is not None:
+            return self._origins.ring.lift_about(variables, self._origins.values)
+        return self.ring.lift(variables)
+
+    def _look_at(self, schema: Sequence[str], rows: Iterable[Row]) -> None:
+        """Before rows of some variables are lifted."""
+        if self._origins.look_at(schema, rows):
+            self._lift_of.cache_clear()
 
     def _propagate(self, leaf: str, change: Entries[T], result: dict[Row, T]) -> list[tuple[Row, int]]:
         """Carry a change from a leaf to the root: all changes first, from views as they were, then all stores."""

@@ -41,7 +41,7 @@ def _encoded(payload: Any) -> Any:
 
     if isinstance(payload, Cofactor):
         blocks = [[at, [_number(number) for number in block.tolist()]] for at, block in payload.blocks.items()]
-        return ["cofactor", payload.variables, blocks]
+        return ["cofactor", payload.variables, blocks, payload.origins]
     raise InternalError(f"{type(payload).__name__} payloads cannot be written to a state")
 
 
@@ -53,14 +53,14 @@ def _decoded(known: Any) -> Any:
 
     from viewlet.rings.cofactor import Cofactor
 
-    _, variables, written = known
+    _, variables, written, *origins = known  # earlier versions had sums about zero only
     found = {}
     for at, numbers in written:
         rounded = all(isinstance(number, float) for number in numbers)
         block: Any = np.empty(len(numbers), dtype=np.float64 if rounded else object)
         block[:] = [_read(number) for number in numbers]
         found[tuple((place, value) for place, value in at)] = block
-    return Cofactor(tuple(variables), found)
+    return Cofactor(tuple(variables), found, tuple(*origins))
 
 
 def _number(number: Any) -> Any:

@@ -24,7 +24,9 @@ from viewlet.codegen.rings.forms import Tables, Term, Words, note_peak, product_
 from viewlet.codegen.rings.plan import Variant, bound_below
 from viewlet.errors import InternalError
 from viewlet.rings.cofactor import Cofactor, CofactorRing
+from viewlet.rings.monomials import Variables
 from viewlet.rings.monomials import places as places_of
+from viewlet.rings.moves import Floats, Origins, moved, normal
 from viewlet.rings.ring import largest
 from viewlet.types import Kind, Row, SqlType
 from viewlet.viewtree.ring_tree import Keys, View
@@ -46,6 +48,10 @@ class CofactorForm:
     @cached_property
     def _continuous(self) -> frozenset[str]:
         return frozenset(self.ring.continuous)
+
+    @property
+    def centred(self) -> Keys:
+        return self.ring.centred
 
     def groupings(self, view: View) -> Iterable[Keys]:
         categorical = [name for name in bound_below(view) if name in self.ring.categorical]
@@ -87,16 +93,37 @@ class CofactorForm:
         found[before] = after
         return None if (before == after).all() else found.tolist()
 
-    def payloads(self, rows: Mapping[Variant, tuple[Words, Sequence[Any]]], keys: int) -> dict[Any, Any]:
+    def payloads(
+        self, rows: Mapping[Variant, tuple[Words, Sequence[Any]]], keys: int, origins: Mapping[str, float]
+    ) -> dict[Any, Any]:
         found: dict[Any, Cofactor] = {}
         for variant, (words, decoded) in rows.items():
-            names, order = self.places(variant)
+            names = self.places(variant)[0]
+            about = self._origins(names, origins)
             kinds = [self.ring.categorical.index(name) for name in variant.group_by]
-            numbers = words.view(np.float64)[:, order + len(variant.keys)]
-            numbers[:, 0] = words[:, len(variant.keys)]
-            for row, key in zip(numbers, decoded, strict=True):
-                payload = found.setdefault(key[:keys], Cofactor(names, {}))
+            for row, key in zip(self._sums(variant, words), decoded, strict=True):
+                payload = found.setdefault(key[:keys], Cofactor(names, {}, about))
                 payload.blocks[tuple(sorted(zip(kinds, key[keys:], strict=True)))] = row
+        return found
+
+    def _sums(self, variant: Variant, words: Words) -> Floats:
+        """The sums of rows in the order of the ring."""
+        order = self.places(variant)[1]
+        numbers: Floats = words.view(np.float64)[:, order + len(variant.keys)]
+        numbers[:, 0] = words[:, len(variant.keys)]
+        return numbers
+
+    def _origins(self, names: Variables, origins: Mapping[str, float]) -> Origins:
+        return normal([origins.get(self.ring.continuous[i], 0.0) for i in names])
+
+    def moved(self, variant: Variant, words: Words, before: Mapping[str, float], after: Mapping[str, float]) -> Words:
+        names, order = self.places(variant)
+        sums = self._sums(variant, words)
+        found = words.copy()
+        found.view(np.float64)[:, order + len(variant.keys)] = moved(
+            sums, self._origins(names, before), self._origins(names, after), len(names), self.degree(variant)
+        )
+        found[:, len(variant.keys)] = words[:, len(variant.keys)]
         return found
 
     def unpack(self, variant: Variant, payloads: Mapping[Row, Cofactor]) -> Iterator[tuple[Row, Words]]:
@@ -115,7 +142,7 @@ class CofactorForm:
                 words[COUNT] = int(sums[COUNT])
                 yield (*key, *(values[kind] for kind in kinds)), words
 
-    def places(self, variant: Variant) -> tuple[tuple[int, ...], Any]:
+    def places(self, variant: Variant) -> tuple[Variables, Any]:
         """The variables of a payload as the ring numbers them, and for each of its monomials the place in a row."""
         own = [self.ring.continuous.index(name) for name in self.numbers(variant)]
         names = tuple(sorted(own))

@@ -13,12 +13,13 @@ import numpy as np
 from viewlet.codegen.instance import ModuleInstance
 from viewlet.codegen.rings.columns import Column, check_column, decode, encode, encode_arrow
 from viewlet.codegen.rings.forms import LIMIT, Form
+from viewlet.codegen.rings.origins import Origins, refusal
 from viewlet.codegen.rings.plan import TreePlan, Trigger, Variant
 from viewlet.codegen.rings.product_plan import Shape, plan_product
 from viewlet.codegen.rings.product_writer import FUNCTION, write_product
 from viewlet.codegen.rings.tree_writer import PEAKS, Source, count_name, delta_name
 from viewlet.errors import DataError, SchemaError, ViewletError
-from viewlet.runtime.control import FAILURE, FULL, LOGGED, LOGGING
+from viewlet.runtime.control import FAILURE, FAR, FULL, LOGGED, LOGGING
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FLOATS, FlatStore, Image
 from viewlet.runtime.jit import ENABLED
@@ -70,6 +71,7 @@ class CompiledTree:
             layout.name: FlatStore(layout, HEAP if layout.scratch else memory(layout.name)) for layout in source.layouts
         }
         self._form, self._generated = form, source
+        self.origins = Origins(source.origins, form, plan.stored, self.stores, self._log_rows)
         self._log_memory = memory(LOG)
         self._log = self._log_memory.first("log", (1,), np.int64)
         self._peaks = np.zeros((max(len(trigger.deltas) for trigger in source.triggers.values()), 1))
@@ -145,7 +147,8 @@ class CompiledTree:
     def restore(self, contents: Mapping[str, Any]) -> None:
         """Continues from rows that `packed` returned for the stored views."""
         for name, store in self.held.items():
-            store.fill(contents[name])
+            rows = contents.get(name)  # earlier versions had no origins
+            store.fill(np.zeros((1, store.layout.width), np.int64) if rows is None else rows)
             self._bounds[name] = self._largest(store)
         self.epoch += 1
 
@@ -202,7 +205,9 @@ class CompiledTree:
         if not variants:
             raise SchemaError(f"{node!r} is not a stored view of the tree")
         return self._form.payloads(
-            {variant: self.rows(variant, at) for variant in variants}, len(self.tree.nodes[node].keys)
+            {variant: self.rows(variant, at) for variant in variants},
+            len(self.tree.nodes[node].keys),
+            self.origins.read(),
         )
 
     def rows(self, variant: Variant, at: Sequence[Row] | None = None) -> tuple[Any, list[Row]]:
@@ -328,17 +333,20 @@ class CompiledTree:
     ) -> None:
         product = self._product(unit.trigger.leaf, tuple(tuple(names[name] for name in own) for own, *_ in factors))
         given = [array for _, columns, times in factors for array in (times, *columns)]
+        schema = [names[name] for own, *_ in factors for name in own]
+        columns = [column for _, columns, _ in factors for column in columns]
         stores, control = [*unit.deltas, *product.scratch], self._control
         try:
             while True:
                 product.module.call(FUNCTION, *given)
                 full = int(control[FULL])
-                if not full:
+                if not full and not self._recentre(schema, columns):
                     break
                 control[FULL] = 0
                 for store in stores:
                     store.clear()
-                stores[full - 1].reserve(2 * stores[full - 1].pool.shape[0])
+                if full:
+                    stores[full - 1].reserve(2 * stores[full - 1].pool.shape[0])
         finally:
             for store in product.scratch:
                 store.clear()
@@ -448,18 +456,44 @@ class CompiledTree:
         if not unit.trigger.is_indicator:
             for delta in unit.deltas:
                 delta.reserve(rows)
-        self._module.run(unit.change, *given)
-        while full := int(control[FULL]):
-            control[FULL] = 0
-            self._widen(unit, unit.deltas[full - 1])
+        while True:
             self._module.run(unit.change, *given)
+            if full := int(control[FULL]):
+                control[FULL] = 0
+                self._widen(unit, unit.deltas[full - 1])
+            elif self._recentre(unit.trigger.keys, given[1:]):
+                for delta in unit.deltas:
+                    delta.clear()
+            else:
+                break
         self._add_up(unit)
+
+    def _recentre(self, names: Sequence[str], columns: Sequence[Column]) -> bool:
+        """Moves origins if they do not serve a change, which is then to be worked out again."""
+        if self._control[FAILURE] != FAR:
+            return False
+        self._control[FAILURE] = 0
+        self.epoch += 1
+        self.origins.follow(names, columns)
+        return True
+
+    def _log_rows(self, name: str, slots: Any) -> None:
+        """Logs rows before they change, if rows are logged."""
+        if not self._control[LOGGING]:
+            return
+        pool, at = self.stores[name].pool, int(self._control[LOGGED])
+        rows = np.empty((len(slots), pool.shape[1] + 1), np.int64)
+        rows[:, 0], rows[:, 1:] = self._numbers[name], pool[slots]
+        if (end := at + rows.size) > len(self._log):
+            self._log = self._log_memory.grown("log", self._log, end + end // 4)
+        self._log[at:end] = rows.reshape(-1)
+        self._control[LOGGED] = end
 
     def _add_up(self, unit: _Unit) -> None:
         """Adds what a change does to the stores, if nothing is wrong with it."""
         if self._control[FAILURE]:
             self._control[FAILURE] = 0
-            raise DataError("a value is no finite number, or too large for products of it to be summed as doubles")
+            raise refusal()
         self._check_bounds(unit)
         self._make_room(unit)
         self._merge(unit)

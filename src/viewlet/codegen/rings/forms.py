@@ -64,6 +64,11 @@ class Form(Protocol):
     @property
     def tables(self) -> Tables: ...
 
+    @property
+    def centred(self) -> Keys:
+        """The variables whose sums may be about origins."""
+        ...
+
     def groupings(self, view: View) -> Iterable[Keys]:
         """The variables by which the sums of a view are grouped, in each of its variants."""
         ...
@@ -99,8 +104,14 @@ class Form(Protocol):
         """
         ...
 
-    def payloads(self, rows: Mapping[Variant, tuple[Words, Sequence[Any]]], keys: int) -> dict[Any, Any]:
+    def payloads(
+        self, rows: Mapping[Variant, tuple[Words, Sequence[Any]]], keys: int, origins: Mapping[str, float]
+    ) -> dict[Any, Any]:
         """The payloads of a node by key, from the rows of its variants and their decoded keys."""
+        ...
+
+    def moved(self, variant: Variant, words: Words, before: Mapping[str, float], after: Mapping[str, float]) -> Words:
+        """The words of rows, their keys first, with sums about other origins."""
         ...
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from viewlet.algebra.ring_query import FactorisedPayload, JoinedRelation, Variable
+from viewlet.algebra.ring_query import CofactorPayload, FactorisedPayload, JoinedRelation, Variable
 from viewlet.changes import ColumnChange
 from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.rings.columns import Column
@@ -22,6 +22,7 @@ from viewlet.codegen.rings.compiled_tree import CompiledTree
 from viewlet.codegen.rings.compiler import cofactor_form, compile_tree, load
 from viewlet.codegen.rings.factorised import CompiledResult
 from viewlet.codegen.rings.migrate import Unpack, stores_of
+from viewlet.codegen.rings.origins import STORE as ORIGINS
 from viewlet.errors import DataError
 from viewlet.rings import INTEGER_RING
 from viewlet.rings.cofactor import CofactorRing
@@ -284,14 +285,19 @@ class GeneratedTree:
         return self._layouts()
 
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> bool:
-        if layout != self._layouts():
+        known = self._layouts()
+        if {ORIGINS: known.get(ORIGINS), **layout} != {ORIGINS: None, **known}:  # earlier versions had no origins
             return False
         self.compiled.restore({name: reader.words(name) for name in layout})
         return True
 
     def take_over(self, nodes: Mapping[str, Mapping[Row, Any]]) -> None:
         """Continues from the state of a tree on the reference engine."""
-        self.compiled.restore(stores_of(self.compiled, nodes, self._unpack, self._nulls.hide))
+        payload = self._plan.query.payload
+        variables = payload.continuous if isinstance(payload, CofactorPayload) else ()
+        origins, moved = self.compiled.origins.common(variables, nodes)
+        contents = stores_of(self.compiled, moved, self._unpack, self._nulls.hide)
+        self.compiled.restore(contents | {ORIGINS: self.compiled.origins.words(origins)})
 
     @property
     def _unpack(self) -> Unpack:

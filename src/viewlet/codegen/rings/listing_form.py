@@ -25,6 +25,10 @@ class ListingForm:
     ring: RelationalRing
     tables: Tables = field(default_factory=dict)
 
+    @property
+    def centred(self) -> Keys:
+        return ()
+
     def groupings(self, view: View) -> Iterable[Keys]:
         return (tuple(name for name in bound_below(view) if name in self.ring.free),)
 
@@ -51,7 +55,12 @@ class ListingForm:
     def moves(self, source: Variant, target: Variant) -> Sequence[int] | None:
         return None
 
-    def payloads(self, rows: Mapping[Variant, tuple[Words, Sequence[Any]]], keys: int) -> dict[Any, Any]:
+    def moved(self, variant: Variant, words: Words, before: Mapping[str, float], after: Mapping[str, float]) -> Words:
+        return words
+
+    def payloads(
+        self, rows: Mapping[Variant, tuple[Words, Sequence[Any]]], keys: int, origins: Mapping[str, float]
+    ) -> dict[Any, Any]:
         found: dict[Any, Listing] = {}
         for variant, (words, decoded) in rows.items():
             schema = tuple(sorted(variant.group_by))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.codegen.rings.compiled_tree import CompiledTree
+from viewlet.codegen.rings.origins import STORE as ORIGINS
 from viewlet.codegen.rings.tree_writer import count_name
 from viewlet.types import Kind
 
@@ -19,7 +20,7 @@ def store_keys(tree: CompiledTree) -> dict[str, tuple[str, ...]]:
     """The variables that the keys of each held store are values of."""
     stored = {variant.name: tuple(variant.keys) for variant in tree.plan.stored}
     counts = {count_name(leaf): tuple(leaf.keys) for leaf in tree.tree.indicators}
-    known = stored | counts
+    known = stored | counts | {ORIGINS: ()}
     return {name: known[name] for name in tree.held}
 
 

@@ -74,6 +74,10 @@ class SumsForm:
         found = dict.fromkeys((*counted, *(sum.at(variant) for sum in self.sums)))
         return tuple(sorted(found, key=lambda sum: not sum.exact))
 
+    @property
+    def centred(self) -> Keys:
+        return ()
+
     def groupings(self, view: View) -> Iterable[Keys]:
         return ((),)
 
@@ -119,7 +123,12 @@ class SumsForm:
     def moves(self, source: Variant, target: Variant) -> Sequence[int] | None:
         return None
 
-    def payloads(self, rows: Mapping[Variant, tuple[Words, Sequence[Any]]], keys: int) -> dict[Any, Any]:
+    def moved(self, variant: Variant, words: Words, before: Mapping[str, float], after: Mapping[str, float]) -> Words:
+        return words
+
+    def payloads(
+        self, rows: Mapping[Variant, tuple[Words, Sequence[Any]]], keys: int, origins: Mapping[str, float]
+    ) -> dict[Any, Any]:
         variant, (words, decoded) = next(item for item in rows.items() if not item[0].group_by)
         fields = self.fields(variant)
         columns: dict[Sum, list[Any]] = {

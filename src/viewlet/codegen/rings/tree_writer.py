@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from viewlet.codegen.arrays import Arrays, OtherArray, StateArray
 from viewlet.codegen.assembly import function_text, module_text
@@ -18,6 +19,8 @@ from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers, comment
 from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.rings.forms import Form, RowPlace, Tables, Term, is_empty
+from viewlet.codegen.rings.origins import ORIGIN, REACH, OriginRow
+from viewlet.codegen.rings.origins import STORE as ORIGINS
 from viewlet.codegen.rings.plan import Propagation, TreePlan, Trigger, Variant
 from viewlet.runtime.flat import Layout
 from viewlet.types import SqlType
@@ -42,6 +45,7 @@ class Source:
     """For each layout, how many words of a payload are integers."""
     triggers: Mapping[str, WrittenTrigger]
     """By leaf."""
+    origins: OriginRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +92,18 @@ class Writer:
             leaf: WrittenTrigger(writer.function, tuple(zip(writer.deltas, writer.goals, strict=True)))
             for leaf, writer in writers.items()
         }
-        integers = tuple(self.form.integers(variant) for variant in self.variants.values())
-        return Source(tree_module(arrays, written), tuple(self.layouts.values()), arrays.order, integers, triggers)
+        integers = tuple(
+            self.layouts[name].width if name == ORIGINS else self.form.integers(variant)
+            for name, variant in self.variants.items()
+        )
+        layouts = tuple(self.layouts.values())
+        return Source(tree_module(arrays, written), layouts, arrays.order, integers, triggers, self.origins)
+
+    @cached_property
+    def origins(self) -> OriginRow:
+        types = {name: self.types[name] for name in self.form.centred if name in self.types}
+        centred = {name: type for name, type in types.items() if type.is_float or type.is_integer}
+        return OriginRow(centred, {name: self.form.reach(name) for name in centred})
 
     def arrays(self) -> Arrays:
         """The arrays of the state; writing code may have made new tables."""
@@ -113,6 +127,9 @@ class Writer:
                 if self.variants.setdefault(count_name(indicator), variant) != variant:
                     raise NotCompilable(f"two views of a tree are called {count_name(indicator)!r}")
                 self.layouts[count_name(indicator)] = _layout(count_name(indicator), variant, 1)
+        if self.origins.types:
+            self.variants[ORIGINS] = Variant(ORIGINS, (), (), ())
+            self.layouts[ORIGINS] = self.origins.layout
 
     def leaf_variant(self, trigger: Trigger) -> Variant:
         return Variant(trigger.leaf, trigger.keys, (), ())
@@ -188,12 +205,22 @@ class JoinWriter:
             x = self._variable(name)
             lines.add(f"{x} = {column}[row]")
             is_float = self.writer.types[name].is_float
+            if name in self.writer.origins.types:
+                near = lines.fresh("o")
+                lines.add(f"{near} = {x} - {self._origin(name, ORIGIN)}")
+                with lines.block(f"if not abs({near}) <= {self._origin(name, REACH)}"):
+                    lines.add("control[FAILURE] = FAR")
+                keys[name], values[name] = f"bits_of({x} + 0.0)" if is_float else x, f"float({near})"
+                continue
             if is_float:
                 with lines.block(f"if not abs({x}) <= {self.writer.form.reach(name)!r}"):
                     lines.add("control[FAILURE] = NOT_FINITE")
             keys[name] = f"bits_of({x} + 0.0)" if is_float else x
             values[name] = self.writer.form.value(self.writer.types[name], x, is_word=False)
         return keys, values
+
+    def _origin(self, name: str, at: int) -> str:
+        return self.writer.origins.place(self.writer.identifier(ORIGINS), name, at)
 
     def _read(
         self,
@@ -209,7 +236,12 @@ class JoinWriter:
             name, x = names[i], self._variable(names[i])
             lines.add(f"{x} = {row}, {i}]")
             keys[name] = x
-            values[name] = self.writer.form.value(self.writer.types[name], x, is_word=True)
+            type = self.writer.types[name]
+            if name in self.writer.origins.types:
+                number = self.writer.form.value(type, x, is_word=True) if type.is_float else x
+                values[name] = f"float({number} - {self._origin(name, ORIGIN)})"
+            else:
+                values[name] = self.writer.form.value(type, x, is_word=True)
 
     def _variable(self, name: str) -> str:
         return self.writer.names.variable(name)
