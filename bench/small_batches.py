@@ -79,6 +79,14 @@ def ways() -> Iterator[tuple[str, Insert]]:
         group[1] += 1
 
     yield "a dictionary, by hand", by_hand
+    db = viewlet.connect(engine="interpreter")
+    db.execute(TABLE)
+    for i, group in enumerate(GROUPS * 20):
+        db.execute(f"CREATE MATERIALIZED VIEW v{i} AS SELECT COUNT(*) AS n, SUM(x) AS s FROM t WHERE g = '{group} {i}'")
+    yield (
+        "`insert` under 1,000 views of one group each",
+        lambda i: db.insert("t", [(i, f"{GROUPS[i % 50]} {i % 50}", i)]),
+    )
 
 
 def microseconds(rounds: int, size: int) -> dict[str, float]:

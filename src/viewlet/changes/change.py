@@ -51,6 +51,10 @@ class Change(ABC):
         """The columns at these positions, if the change was given as columns and has them all."""
         return None
 
+    def held_rows(self) -> Changes | None:
+        """The rows, if the change was given as rows."""
+        return None
+
     @property
     def products(self) -> tuple[tuple[Factor, ...], ...] | None:
         """The products, if the change was given as some."""
@@ -68,6 +72,9 @@ class RowChange(Change):
         """What has been converted so far."""
 
     def rows(self) -> Changes:
+        return self._rows
+
+    def held_rows(self) -> Changes:
         return self._rows
 
     def columns(self, table: Table, positions: Collection[int], dictionary: Codes) -> ColumnChange:

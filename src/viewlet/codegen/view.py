@@ -22,6 +22,7 @@ from viewlet.codegen.module import Module
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Image
 from viewlet.runtime.jit import ENABLED
+from viewlet.triggers.guards import Guard, guard_of
 from viewlet.triggers.program import Program
 from viewlet.triggers.result_view import change_stores, result_stores
 from viewlet.triggers.saved_state import StateReader, StateWriter
@@ -112,6 +113,9 @@ class CompiledView:
             self._engine.stop_keeping(given_up)
 
     # -- batches ----------------------------------------------------------------------------------------------------
+
+    def guard(self, table: str) -> Guard | None:
+        return guard_of(self.plan, table)
 
     def columns_used(self, table: str) -> tuple[int, ...]:
         return self._engine.columns_used(table)

@@ -531,7 +531,7 @@ class Database:
             self.declare(*due)
         batches = self.batches if mark is None else self.batches.adding(mark)
         after = CommittedState(self.epoch + 1, self.version + 1, batches)
-        reached = self.catalogue.reach(tuple(changed))
+        reached = self.host.reached(changed)
         news: list[Announcement] = []
 
         def work() -> None:

@@ -77,6 +77,8 @@ class EngineChooser:
     measure: Measure
     sources: GetSources
     log: UndoLog
+    moves: int = field(default=0, init=False)
+    """How often a view has got another engine."""
     _dictionary: StringDictionary | None = field(default=None, init=False)
     _background: BackgroundCompiler = field(default_factory=BackgroundCompiler, init=False)
 
@@ -313,6 +315,7 @@ class EngineChooser:
             view.describe(replace(before, reason=choice, may_change=False, compilation=None))
         else:
             view.run_on(choice)
+            self.moves += 1
 
     @staticmethod
     def _tried(view: str, attempt: Callable[[], T]) -> T | str:

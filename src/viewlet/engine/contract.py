@@ -18,6 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from viewlet.algebra.query import Query
 from viewlet.changes import Change
+from viewlet.triggers.guards import Guard
 from viewlet.triggers.program import Program
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.shared_views import Borrowed
@@ -94,6 +95,14 @@ class ReadsColumns(Protocol):
 
     def columns_used(self, table: str) -> tuple[int, ...] | None:
         """The columns of a table that are read; None if this table has to come as rows."""
+
+
+@runtime_checkable
+class SkipsRows(Protocol):
+    """An engine that knows of rows that they change nothing."""
+
+    def guard(self, table: str) -> Guard | None:
+        """What a row of a table needs to have to change anything, if that can be told."""
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from viewlet.changes import Change
 from viewlet.engine.choice import Choice
-from viewlet.engine.contract import BulkLoad, ReadsColumns, SharesViews
+from viewlet.engine.contract import BulkLoad, ReadsColumns, SharesViews, SkipsRows
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kinds import kind_of
 from viewlet.engine.shape import shape_of
@@ -26,6 +26,7 @@ from viewlet.types import Row
 
 if TYPE_CHECKING:
     from viewlet.engine.maintained_view import MaintainedView, Reader
+    from viewlet.triggers.guards import Guard
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,11 @@ class Maintainer:
             seconds.setdefault(source, 0.0)
             batch = self._batch = Work(batch.tuples + tuples, self.work.batches + 1, seconds)
         return batch
+
+    def guard(self, source: str) -> Guard | None:
+        """What a row of a table or view needs to have to change anything, if that can be told."""
+        engine = self.engine
+        return engine.guard(source) if isinstance(engine, SkipsRows) else None
 
     def columns_used(self, table: str) -> tuple[int, ...] | None:
         """The columns of a table that are read, if changes of it may come as columns."""

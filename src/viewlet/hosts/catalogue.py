@@ -11,12 +11,15 @@ from viewlet.engine.declaration import Declaration
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer, maintainers
 from viewlet.errors import SchemaError, StateError, UnsupportedError
+from viewlet.hosts.routes import MANY_VIEWS, Route
 from viewlet.tables import BaseTable
 from viewlet.types import Table
 from viewlet.visible import described
 
 if TYPE_CHECKING:
     from viewlet.aggregates import Aggregate
+
+MOST_FOLLOWED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,10 @@ class Catalogue:
     """The views that read a table or view directly, found when first asked for."""
     _reached: dict[tuple[str, ...], AffectedViews] = field(default_factory=dict)
     """What changes of some tables may touch, found when first asked for."""
+    _followed: dict[tuple[MaintainedView, ...], AffectedViews] = field(default_factory=dict)
+    """What changes of some views may touch, these included."""
+    _routes: dict[str, Route | None] = field(default_factory=dict)
+    """From few rows of a table to the views that they may change, where that is worth it."""
 
     # -- names ------------------------------------------------------------------------------------------------------
 
@@ -144,6 +151,32 @@ class Catalogue:
             found = self._reached[names] = AffectedViews(tuple(views), maintainers(views))
         return found
 
+    def route(self, table: str) -> Route | None:
+        """From few rows of a table to the views that they may change, if there are many views of few rows."""
+        if table not in self._routes:
+            views = () if self.tables[table].schema.parts is not None else self.dependents(table)
+            found = Route(table, views) if len(views) >= MANY_VIEWS else None
+            self._routes[table] = found if found is not None and found.guarded >= MANY_VIEWS else None
+        return self._routes[table]
+
+    def follow(self, views: tuple[MaintainedView, ...]) -> AffectedViews:
+        """What changes of some views may touch: these, and those that read them."""
+        found = self._followed.get(views)
+        if found is None:
+            touched, reached = set[str](), list[MaintainedView]()
+            for view in self.views.values():
+                if view in views or not touched.isdisjoint(view.sources):
+                    reached.append(view)
+                    touched.add(view.name)
+            if len(self._followed) >= MOST_FOLLOWED:
+                self._followed = {}
+            found = self._followed[views] = AffectedViews(tuple(reached), maintainers(reached))
+        return found
+
+    def engines_changed(self) -> None:
+        """Some views have another engine, which may need other rows."""
+        self._routes = {}
+
     def _idle_streams(self, names: tuple[str, ...]) -> Iterator[str]:
         """The streams that a change of some may close, because they are idle and a view reads both."""
         for view in self.views.values():
@@ -158,12 +191,15 @@ class Catalogue:
         """Adds a view as the last one; returns the one that it replaces."""
         replaced = self.views.pop(view.name, None)
         self.views[view.name] = view
-        self._readers, self._reached = {}, {}
+        self._forget_paths()
         return replaced if replaced is not view else None
 
     def drop_view(self, name: str) -> None:
         self.views.pop(name, None)
-        self._readers, self._reached = {}, {}
+        self._forget_paths()
+
+    def _forget_paths(self) -> None:
+        self._readers, self._reached, self._followed, self._routes = {}, {}, {}, {}
 
     def define_type(self, name: str, definition: str | None) -> None:
         """Gives a type another name; None takes the name away."""

@@ -19,7 +19,7 @@ from viewlet.engine.catalogue_json import Json
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer
-from viewlet.hosts.catalogue import Catalogue
+from viewlet.hosts.catalogue import AffectedViews, Catalogue
 from viewlet.runtime.durable.batch_ids import BatchMark, Ranges
 from viewlet.tables import BaseTable
 from viewlet.types import Table
@@ -123,6 +123,9 @@ class Host(Protocol):
 
     def due(self, tables: Collection[str]) -> tuple[int, Json, Callable[[], None]] | None:
         """What the host declares by itself before a batch that changes tables: a record, and what puts it in force."""
+
+    def reached(self, batch: Batch) -> AffectedViews:
+        """What a batch may touch, found right before it begins."""
 
     def begin(self) -> None: ...
 

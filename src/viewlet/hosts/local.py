@@ -23,8 +23,9 @@ from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer, maintainers
 from viewlet.engine.shape import shape_of
-from viewlet.hosts.catalogue import Catalogue
+from viewlet.hosts.catalogue import AffectedViews, Catalogue
 from viewlet.hosts.contract import Batch, Signed, Start
+from viewlet.hosts.routes import ROUTED_ROWS
 from viewlet.runtime.garbage import collecting_later
 from viewlet.tables import BaseTable, TableStore
 from viewlet.triggers.sources import Sources
@@ -67,6 +68,8 @@ class LocalHost:
     engines: EngineChooser = field(init=False)
     inner_views: InnerViews = field(default_factory=InnerViews)
     """Stored views that several engines read."""
+    _moves: int = 0
+    """How often views had got another engine when this was asked last."""
     _warehouse: Warehouse | None = None
     _dropped: set[str] = field(default_factory=set)
     """The names of partitioned streams and their views that were dropped since the last snapshot."""
@@ -276,8 +279,14 @@ class LocalHost:
         return Wanted(frozenset(used)) if dependents else None
 
     def expect(self, sizes: Mapping[str, int]) -> None:
+        routes = [self.catalogue.route(name) for name in sizes]
+        if any(routes) and sum(sizes.values()) <= ROUTED_ROWS:
+            return  # until it is known which views the rows concern
+        self._expect(self.catalogue.reach(tuple(sizes)), sizes)
+
+    def _expect(self, reached: AffectedViews, sizes: Mapping[str, int]) -> None:
         is_loaded = False
-        for maintainer in self.catalogue.reach(tuple(sizes)).maintainers:
+        for maintainer in reached.maintainers:
             known = maintainer.sharing
             self.engines.expect(maintainer, sum(sizes.get(source, 0) for source in maintainer.declared.sources))
             is_loaded |= maintainer.load is not None
@@ -292,6 +301,30 @@ class LocalHost:
 
     def due(self, tables: Collection[str]) -> None:
         """Engines share stored views between two batches."""
+
+    def reached(self, batch: Batch) -> AffectedViews:
+        routes = [self.catalogue.route(name) for name in batch]
+        if not any(routes):
+            return self.catalogue.reach(tuple(batch))
+        reached = self.catalogue.follow(tuple(view for name in batch for view in self._readers(name, batch[name])))
+        sizes = {name: len(change) for name, change in batch.items()}
+        if sum(sizes.values()) <= ROUTED_ROWS:
+            self._expect(reached, sizes)
+            return self.reached(batch) if self._has_other_engines() else reached
+        return reached
+
+    def _has_other_engines(self) -> bool:
+        """Whether views have got other engines since this was asked last."""
+        before, self._moves = self._moves, self.engines.moves
+        if before != self._moves:
+            self.catalogue.engines_changed()
+        return before != self._moves
+
+    def _readers(self, table: str, change: Change) -> tuple[MaintainedView, ...]:
+        """The views that read a table, without those that a few rows do not concern."""
+        route = self.catalogue.route(table)
+        rows = None if route is None or len(change) > ROUTED_ROWS else change.held_rows()
+        return self.catalogue.dependents(table) if route is None or rows is None else route.views_for(rows)
 
     def begin(self) -> None:
         self.inner_views.begin(self._maintainers)
@@ -318,7 +351,7 @@ class LocalHost:
 
     def _apply(self, table: str, change: Change) -> None:
         """Runs the triggers of every view over a table."""
-        views = self.catalogue.dependents(table)
+        views = self._readers(table, change)
         if self.inner_views.in_use:
             self.inner_views.tables.append(table)
             for engine in run_order(maintainers(views)):

@@ -27,7 +27,7 @@ from viewlet.engine.maintainer import Maintainer
 from viewlet.engine.planned_unit import PlannedUnit
 from viewlet.engine.unit_merging import MERGE, UnitMerge, mergeable, merges_of, names_in
 from viewlet.errors import StateError, UnsupportedError
-from viewlet.hosts.catalogue import Catalogue
+from viewlet.hosts.catalogue import AffectedViews, Catalogue
 from viewlet.hosts.contract import Batch, Signed, Start
 from viewlet.hosts.feeds import FEED, Feeds
 from viewlet.hosts.progress import Progress, no_progress
@@ -373,6 +373,9 @@ class SparkHost:
     def begin(self) -> None:
         self._under_way = BatchInProgress(self.cluster.checkpoint.started)
         self.log.begin()
+
+    def reached(self, batch: Batch) -> AffectedViews:
+        return self.catalogue.reach(tuple(batch))
 
     def run(
         self, epoch: int, batch: Batch, reached: Sequence[MaintainedView]

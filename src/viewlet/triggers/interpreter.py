@@ -20,6 +20,7 @@ from viewlet.algebra.evaluate import Environment, State
 from viewlet.algebra.nodes import Var
 from viewlet.changes import Change
 from viewlet.triggers.executor import Executor
+from viewlet.triggers.guards import Guard, guard_of
 from viewlet.triggers.program import Program, Statement
 from viewlet.triggers.result import ResultRows
 from viewlet.triggers.result_view import change_stores
@@ -155,6 +156,10 @@ class Interpreter:
         return ((key, tuple(payload[i] for i in places)) for key, payload in store.items())
 
     # -- batches ----------------------------------------------------------------------------------------------------
+
+    def guard(self, table: str) -> Guard | None:
+        """What a row of a table needs to have to change anything, if that can be told."""
+        return guard_of(self.program, table)
 
     def apply(self, table: str, change: Change) -> None:
         """Runs the increments of one table's trigger, before its own store changes.
