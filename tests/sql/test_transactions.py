@@ -18,7 +18,7 @@ from tests.sql.hosts import HOSTS, opener, ordered
 from tests.sql.test_merging_statements import STATEMENTS, TABLES, VIEW
 from viewlet.connection import transaction
 from viewlet.connection.spark_facade import SparkConnection
-from viewlet.errors import DataError, SchemaError, UnsupportedError
+from viewlet.errors import DataError, SchemaError, ViewletError
 
 
 @pytest.fixture(params=HOSTS)
@@ -63,6 +63,59 @@ def test_random_transactions(seed: int, host: str, tmp_path: Path) -> None:
             assert ordered(db.table("t").rows()) == ordered(oracle.execute("FROM t").fetchall())
             assert ordered(db.view("w").rows()) == ordered(oracle.execute(VIEW).fetchall())
     assert committed > 2
+
+
+@pytest.mark.parametrize("host", ["memory", "spark"])
+def test_random_savepoints(host: str, tmp_path: Path) -> None:
+    """DuckDB runs the statements that are not taken back, which a model of the savepoints tells."""
+    chance = random.Random(host)
+    with opener(host, tmp_path)() as db:
+        db.execute(TABLES)
+        db.execute(f"CREATE MATERIALIZED VIEW w AS {VIEW}")
+        lasting: list[str] = []
+        for _ in range(6):
+            db.execute("BEGIN")
+            run, saved = [*lasting], list[tuple[str, int]]()
+            for _ in range(12):
+                names, action = [name for name, _ in saved], chance.randrange(6)
+                if action == 0 or not saved:
+                    saved.append((chance.choice("abc"), len(run)))
+                    db.execute(f"SAVEPOINT {saved[-1][0]}")
+                elif action < 3:
+                    name = chance.choice(names)
+                    at = len(names) - 1 - names[::-1].index(name)
+                    db.execute(chance.choice(["ROLLBACK TO ", "ROLLBACK WORK TO SAVEPOINT "]) + name)
+                    run, saved = run[: saved[at][1]], saved[: at + 1]
+                elif action == 3:
+                    name = chance.choice(names)
+                    db.execute(chance.choice(["RELEASE ", "RELEASE SAVEPOINT "]) + name)
+                    saved = saved[: len(names) - 1 - names[::-1].index(name)]
+                else:
+                    sql = chance.choice(STATEMENTS)(chance)
+                    try:
+                        db.execute(sql)
+                        run.append(sql)
+                    except ViewletError:  # what is refused leaves the transaction as it was
+                        continue
+            with duckdb.connect() as oracle:
+                oracle.execute(";".join([TABLES, *run]))
+                for name in "st":
+                    assert ordered(db.table(name).rows()) == ordered(oracle.execute(f"FROM {name}").fetchall())
+                expected = ordered(oracle.execute(VIEW).fetchall())
+            if chance.random() < 0.7:
+                db.execute("COMMIT")
+                lasting = run
+                assert ordered(db.view("w").rows()) == expected
+            else:
+                db.execute("ROLLBACK")
+
+
+def test_declarations_after_a_savepoint_are_taken_back(db: Any) -> None:
+    db.execute("BEGIN; CREATE TABLE a (x BIGINT); SAVEPOINT s; CREATE TABLE b AS SELECT 1 AS x")
+    db.execute("INSERT INTO a VALUES (1); CREATE MATERIALIZED VIEW c AS SELECT x FROM b; ROLLBACK TO s")
+    assert ("a" in db.tables, "b" in db.tables, "c" in db.views) == (True, False, False)
+    db.execute("INSERT INTO a VALUES (2); COMMIT")
+    assert db.table("a").rows() == [(2,)]
 
 
 def test_many_calls_are_one_batch_and_subscribers_are_told_once(db: Any) -> None:
@@ -154,7 +207,9 @@ def test_declarations_are_taken_back(db: Any) -> None:
         ("ROLLBACK", SchemaError, "no transaction is open"),
         ("BEGIN; DROP TABLE bag", SchemaError, "could not be taken back"),
         ("BEGIN; CREATE OR REPLACE VIEW w AS SELECT v FROM t", SchemaError, "could not be taken back"),
-        ("SAVEPOINT a", UnsupportedError, "SAVEPOINT"),
+        ("SAVEPOINT a", SchemaError, "no transaction is open"),
+        ("BEGIN; SAVEPOINT a; RELEASE b", SchemaError, "no savepoint 'b'"),
+        ("BEGIN; SAVEPOINT a; SAVEPOINT b; ROLLBACK TO a; RELEASE b", SchemaError, "no savepoint 'b'"),
     ],
 )
 def test_refusals(db: Any, sql: str, error: type[Exception], message: str) -> None:

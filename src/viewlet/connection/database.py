@@ -195,21 +195,28 @@ class Database:
 
     def end_transaction(self) -> Transaction:
         """Ends a transaction, whose changes are still to be applied."""
-        transaction, self.transaction = self._open_transaction(), None
+        transaction, self.transaction = self.open_transaction(), None
         return transaction
 
     def roll_back_transaction(self) -> None:
         """Ends a transaction without its changes."""
-        self.take_back_declarations(self._open_transaction())
+        self.take_back_declarations(self.open_transaction().declared)
         self.transaction = None
 
-    def take_back_declarations(self, transaction: Transaction) -> None:
-        """Drops the tables and views that were declared in a transaction."""
-        known = [name for name in reversed(transaction.declared) if name in self.tables or name in self.views]
+    def roll_back_to(self, savepoint: str) -> None:
+        """Goes back to a savepoint, in the transaction."""
+        transaction = self.open_transaction()
+        declared = transaction.declared_since(savepoint)
+        transaction.return_to(savepoint)
+        self.take_back_declarations(declared)
+
+    def take_back_declarations(self, declared: Sequence[str]) -> None:
+        """Drops tables and views that were declared in a transaction."""
+        known = [name for name in reversed(declared) if name in self.tables or name in self.views]
         if known:
             self.drop(known)
 
-    def _open_transaction(self) -> Transaction:
+    def open_transaction(self) -> Transaction:
         if self.transaction is None:
             raise SchemaError("no transaction is open: BEGIN starts one")
         return self.transaction

@@ -191,7 +191,7 @@ class Session:
                 return self.commit(transaction.changes())
             except BaseException:
                 if database.epoch == before:
-                    database.take_back_declarations(transaction)
+                    database.take_back_declarations(transaction.declared)
                 raise
 
     def settle(self, timeout: float | None) -> bool:

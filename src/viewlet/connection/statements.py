@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Modify,
         Select,
         Statement,
+        Transact,
     )
     from viewlet.sql.parameters import InsertedRow, Parameters
 
@@ -177,8 +178,8 @@ class StatementRunner:
                 return self._copy(statement, text, database)
             case sql.Show():
                 return show(statement, database)
-            case sql.Transact(action):
-                return self._transact(action, database)
+            case sql.Transact():
+                return self._transact(statement, database)
             case sql.Prepare(name, prepared):
                 self._prepared[name] = prepared
                 return None
@@ -261,12 +262,18 @@ class StatementRunner:
             raise SqlError(f"there is no prepared statement {name!r}" + did_you_mean(name, self._prepared), text)
         return name
 
-    def _transact(self, action: str, database: Database) -> None:
-        match action:
+    def _transact(self, statement: Transact, database: Database) -> None:
+        match statement.action:
             case "BEGIN":
                 database.begin_transaction()
             case "COMMIT":
                 self._session.commit_transaction()
+            case "SAVEPOINT":
+                database.open_transaction().save(statement.savepoint)
+            case "RELEASE":
+                database.open_transaction().release(statement.savepoint)
+            case "ROLLBACK" if statement.savepoint:
+                database.roll_back_to(statement.savepoint)
             case _:
                 database.roll_back_transaction()
 

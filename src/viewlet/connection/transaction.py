@@ -7,6 +7,7 @@
 
 Every change is checked when it is made: a delete of an absent row, or a key that is there already, is refused then and
 leaves what is held as it was. Views are maintained at COMMIT, and are not read before if they would be out of date.
+SAVEPOINT names how far a transaction is, and ROLLBACK TO goes back to there.
 """
 
 from __future__ import annotations
@@ -15,10 +16,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from viewlet.changes import Change, Changes, RowChange
+from viewlet.changes import Change, Changes, RowChange, did_you_mean
+from viewlet.errors import SchemaError
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.contract import Batch
 from viewlet.types import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """How many steps and declarations a transaction had."""
+
+    name: str
+    steps: int
+    declared: int
 
 
 class Transaction:
@@ -31,11 +42,38 @@ class Transaction:
         self._tables: dict[str, _HeldRows] = {}
         self._counted: int | None = 0
         """The steps whose rows are in `_tables`; None while they are added, and after an exception in that."""
+        self._savepoints: list[Savepoint] = []
+        self._returns = 0
 
     @property
-    def version(self) -> int:
+    def version(self) -> tuple[int, int]:
         """Another one after every change."""
-        return len(self._steps)
+        return self._returns, len(self._steps)
+
+    def save(self, name: str) -> None:
+        """SAVEPOINT: one of the same name is hidden until this one is released."""
+        self._savepoints.append(Savepoint(name, len(self._steps), len(self.declared)))
+
+    def release(self, name: str) -> None:
+        """RELEASE: the savepoint and those after it are gone, what was changed stays."""
+        del self._savepoints[self._place_of(name) :]
+
+    def declared_since(self, name: str) -> list[str]:
+        """What ROLLBACK TO drops."""
+        return self.declared[self._savepoints[self._place_of(name)].declared :]
+
+    def return_to(self, name: str) -> None:
+        """ROLLBACK TO: the savepoint stays, those after it are gone."""
+        at = self._place_of(name)
+        self._counted, self._returns = None, self._returns + 1
+        del self._savepoints[at + 1 :]
+        del self._steps[self._savepoints[at].steps :], self.declared[self._savepoints[at].declared :]
+
+    def _place_of(self, name: str) -> int:
+        names = [each.name for each in self._savepoints]
+        if name not in names:
+            raise SchemaError(f"there is no savepoint {name!r}{did_you_mean(name, names)}")
+        return len(names) - 1 - names[::-1].index(name)
 
     def hold(self, batch: Batch) -> None:
         """Adds the changes of one statement."""

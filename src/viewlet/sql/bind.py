@@ -116,8 +116,8 @@ def bind_statement(
         return sequence
     if (shown := _show(raw, catalog)) is not None:
         return shown
-    if (action := _TRANSACTIONS.get(raw.words)) is not None:
-        return Transact(action)
+    if (transact := _transact(raw)) is not None:
+        return transact
     if (prepared := bind_prepared(raw)) is not None:
         return prepared
     if (ignored := _ignored(raw)) is not None:
@@ -142,8 +142,6 @@ def bind_statement(
             return _select_from_call(node, function, raw, catalog)
         _check_outside_views(node, raw)
         return Select(raw.text)
-    if raw.words[0] in ("SAVEPOINT", "RELEASE"):
-        raise raw.source.unsupported(f"{raw.words[0]} statement", None, "BEGIN, COMMIT and ROLLBACK do without names")
     if raw.words[0].isalpha() and not isinstance(node, exp.Alter | exp.Transaction | exp.Set):
         raise raw.source.error(f"'{raw.words[0]}' does not begin a statement", node)
     raise raw.source.unsupported(f"{raw.words[0]} statement", None)
@@ -251,6 +249,26 @@ _TRANSACTIONS = {
     **dict.fromkeys((("ROLLBACK",), ("ROLLBACK", "TRANSACTION"), ("ROLLBACK", "WORK"), ("ABORT",)), "ROLLBACK"),
 }
 """The statements that begin and end transactions, in the words that databases have for them."""
+
+
+def _transact(raw: RawStatement) -> Transact | None:
+    """A statement about transactions, or SAVEPOINT s, RELEASE [SAVEPOINT] s and ROLLBACK TO [SAVEPOINT] s."""
+    if (action := _TRANSACTIONS.get(raw.words)) is not None:
+        return Transact(action)
+    match raw.words:
+        case (
+            ("SAVEPOINT" as action, _)
+            | ("RELEASE" as action, _)
+            | ("RELEASE" as action, "SAVEPOINT", _)
+            | ("ROLLBACK" as action, "TO", _)
+            | ("ROLLBACK" as action, "TO", "SAVEPOINT", _)
+            | ("ROLLBACK" as action, "TRANSACTION" | "WORK", "TO", _)
+            | ("ROLLBACK" as action, "TRANSACTION" | "WORK", "TO", "SAVEPOINT", _)
+        ):
+            return Transact(action, raw.name_at(len(raw.words) - 1))
+        case _:
+            return None
+
 
 _GUARDS = ("access", "allow", "auto", "extension", "lock", "path", "directo", "secret")
 """Parts of the names of settings that decide what statements may reach."""

@@ -207,9 +207,10 @@ class AlterView:
 
 @dataclass(frozen=True, slots=True)
 class Transact:
-    """BEGIN, COMMIT or ROLLBACK."""
+    """BEGIN, COMMIT, ROLLBACK [TO savepoint], SAVEPOINT or RELEASE."""
 
     action: str
+    savepoint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
