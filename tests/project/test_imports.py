@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "viewlet"
 
 BASE = frozenset({"asynchronous", "duckdb_access", "errors", "forks", "interrupts", "types", "changes", "visible"})
-FACADE = frozenset({"__init__", "__main__", "connection", "adhoc", "cli", "dbapi", "demo", "shell"})
+FACADE = frozenset({"__init__", "__main__", "connection", "adhoc", "cli", "dbapi", "demo", "metrics", "shell"})
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
     **dict.fromkeys(BASE, BASE),

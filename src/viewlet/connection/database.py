@@ -581,4 +581,4 @@ class Database:
 
 def _log_after_commit(epoch: int, what: str) -> None:
     """The exception that is being handled is no refusal."""
-    logger.warning("epoch %d is committed; %s failed", epoch, what, exc_info=True)
+    logger.warning("epoch %d is committed; %s failed", epoch, what, exc_info=True, extra={"epoch": epoch})

@@ -180,7 +180,9 @@ class Session:
             try:
                 self._deliver(database)
             except Exception:  # what is left is delivered with the next batch
-                logger.exception("epoch %d is committed; telling subscribers of it failed", epoch)
+                logger.exception(
+                    "epoch %d is committed; telling subscribers of it failed", epoch, extra={"epoch": epoch}
+                )
 
     def commit_transaction(self) -> int:
         """Applies what an open transaction has changed, as one batch; if that is refused, nothing is left of it."""
@@ -225,7 +227,10 @@ class Session:
             try:
                 next(step)
             except Exception:
-                logger.exception("a subscriber of view %r failed; epoch %d is committed", news.view, news.epoch)
+                known = {"epoch": news.epoch, "view": news.view}
+                logger.exception(
+                    "a subscriber of view %(view)r failed; epoch %(epoch)d is committed", known, extra=known
+                )
 
     def columns_of(self, name: str) -> tuple[Column, ...]:
         with self.open() as database:

@@ -107,19 +107,15 @@ class SparkHost:
     _moves: Mapping[str, SpreadView] = field(default_factory=dict)
     """Views as they will be when the snapshot is in place that is being written."""
 
+    has_temporary_views = False
+    may_lose_views = False  # their state is in the partitions, which every snapshot writes again
+    set_aside = None  # what reads a table is spread over the partitions
+
     def __post_init__(self) -> None:
         self.feeds = Feeds(self.cluster.checkpoint.files)
         self.planner = UnitPlanner(self.cluster, self.catalogue)
         self.cluster.checkpoint.on_snapshot = self._adopt
         self.cluster.relocate = self._relocated
-
-    @property
-    def has_temporary_views(self) -> bool:
-        return False
-
-    @property
-    def may_lose_views(self) -> bool:
-        return False  # their state is in the partitions, which every snapshot writes again
 
     @property
     def dictionary(self) -> StringDictionary:
@@ -138,10 +134,6 @@ class SparkHost:
             if saved is not None:
                 self.cluster.restore(unit_name(schema.name), saved)
         return BaseTable(schema, ClusterTable(schema, self.cluster))
-
-    @property
-    def set_aside(self) -> None:
-        return None  # what reads a table is spread over the partitions
 
     def forget_table(self, table: BaseTable) -> None:
         self.cluster.drop(table.schema.name)
