@@ -235,6 +235,8 @@ class Table:
     """The names of UNIQUE constraints, and their columns."""
     comment: str | None = field(default=None, compare=False)
     """What COMMENT ON says of it."""
+    temporary: bool = field(default=False, compare=False)
+    """It is not written down in a directory, and goes with the connection."""
 
     @property
     def column_names(self) -> tuple[str, ...]:

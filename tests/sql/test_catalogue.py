@@ -71,16 +71,6 @@ def test_statements_that_do_nothing_say_so(db: viewlet.Connection, caplog: pytes
         db.execute("CREATE UNIQUE INDEX i ON t (x)")
 
 
-def test_temporary_tables_are_for_memory(db: viewlet.Connection) -> None:
-    memory = viewlet.connect()
-    memory.execute("CREATE TEMP TABLE t (k BIGINT); CREATE TEMPORARY VIEW v AS SELECT COUNT(*) AS n FROM t")
-    memory.execute("CREATE OR REPLACE TEMP VIEW v AS SELECT k FROM t")
-    memory.insert("t", [(1,)])
-    assert memory.view("v").rows() == [(1,)]
-    with pytest.raises(SchemaError, match="temporary tables are for a database in memory"):
-        db.execute("CREATE TEMP TABLE u (k BIGINT)")
-
-
 def test_printing_never_raises(db: viewlet.Connection) -> None:
     stream, view = db.table("s"), db.view("v")
     assert "streams do not keep their rows" in repr(stream)

@@ -123,7 +123,7 @@ def _tables(database: Database) -> Iterator[Record]:
             "comment": schema.comment,
             "table_oid": oids[name],
             "internal": False,
-            "temporary": False,
+            "temporary": schema.temporary,
             "has_primary_key": bool(schema.primary_key),
             "estimated_size": rows,
             "column_count": len(schema.columns),

@@ -252,12 +252,15 @@ class Database:
 
         def work() -> None:
             started.extend(self.host.start(self.host.choose(declared), None) for declared in constraints)
-            self.journal.declare(TABLE, table_to_json(table), self.records(started))
+            if not table.temporary:
+                self.journal.declare(TABLE, table_to_json(table), self.records(started))
 
         def finish() -> None:
             for made in started:
                 self.put_view(made.view)
 
+        for declared in constraints:
+            self.catalogue.check_sources(declared)
         names = [declared.name for declared in constraints]
         self._make_table(table, names, replace(self.committed, version=self.version + 1), work, finish)
 
@@ -267,9 +270,16 @@ class Database:
 
         def work() -> None:
             batch = self.fill(table, rows, after.epoch)
-            self.journal.declare(TABLE, table_to_json(table), (batch,), after.epoch)
+            self.declare_filled(TABLE, table, table_to_json(table), (batch,), after.epoch)
 
         self._make_table(table, (), after, work, lambda: None)
+
+    def declare_filled(self, kind: int, table: Table, known: Json, more: tuple[Record, ...], epoch: int) -> None:
+        """Notes a table with its rows; of a temporary one only that the epoch is another one."""
+        if table.temporary:
+            self.journal.batch(epoch, {}, None)
+        else:
+            self.journal.declare(kind, known, more, epoch)
 
     def fill(self, table: Table, rows: object, epoch: int) -> Record:
         """Puts the first rows into a new table, as a batch; returns the record of that."""
@@ -328,7 +338,7 @@ class Database:
 
     def _declare_views(self, views: Sequence[Declaration], engine: str | None) -> None:
         for declared in views:
-            self.check_sources(declared)
+            self.catalogue.check_sources(declared)
             self.catalogue.check_name(declared)
             reads_parts = kind_of(declared).reads_parts
             for source in sorted(self.host.tables_under(declared)):
@@ -346,12 +356,6 @@ class Database:
                 self.put_view(made.view)
 
         self._commit_declaration(work, finish)
-
-    def check_sources(self, declared: Declaration) -> None:
-        """A view that stays reads none that goes with the connection."""
-        for source in sorted(declared.sources & self.views.keys()):
-            if self.views[source].declared.temporary and not declared.temporary:
-                raise SchemaError(f"{source!r} is a temporary view: make {declared.name!r} one too")
 
     def declare_started(self, started: Sequence[Start]) -> None:
         """Notes views that were declared together; of temporary ones nothing is noted."""
@@ -402,7 +406,7 @@ class Database:
                 else:
                     self._forget_view(name)
 
-        noted = [name for name in names if name not in self.views or not self.views[name].declared.temporary]
+        noted = [name for name in names if not self.catalogue.is_temporary(name)]
         known: Json = {"name": noted[0]} if len(noted) == 1 else {"names": noted}
         if noted:
             self.declare(DROP, known, finish)

@@ -40,7 +40,7 @@ def comment_on(name: str, column: str, text: str | None, database: Database) -> 
     if name not in database.tables and name not in database.catalogue.visible_views:
         raise SchemaError(f"{name!r} is a constraint, and not a view")
     finish = partial(database.catalogue.comment_on, name, column, text)
-    if name in database.views and database.views[name].declared.temporary:
+    if database.catalogue.is_temporary(name):
         finish()
     else:
         database.declare(COMMENT, {"name": name, "column": column, "text": text}, finish)

@@ -112,6 +112,7 @@ class LogJournal:
     def batch(self, epoch: int, changes: Batch, mark: BatchMark | None) -> None:
         batches = self._database.batches if mark is None else self._database.batches.adding(mark)
         sequences = self._database.sequences
+        changes = {name: change for name, change in changes.items() if not self._database.catalogue.is_temporary(name)}
         news = [declaration_record(SEQUENCE, known, epoch) for known in sequences.news()]
         self.storage.commit([self._database.host.record(epoch, changes, mark), *news], epoch, batches.ranges)
         sequences.moved.clear()
@@ -144,7 +145,9 @@ class LogJournal:
             "version": __version__,
             "epoch": database.epoch,
             "tables": [
-                {**table_to_json(table.schema), "started": table.started} for table in catalogue.tables.values()
+                {**table_to_json(table.schema), "started": table.started}
+                for table in catalogue.tables.values()
+                if not table.schema.temporary
             ],
             "types": catalogue.types,
             "sequences": database.sequences.facts(),
@@ -245,7 +248,7 @@ class LogJournal:
             database.apply(changes, mark)
         except DataError as error:
             raise StateError(f"the batch of epoch {record.epoch} cannot be applied again: {error}") from error
-        if not any(changes.values()):  # the first rows of a table that replaced one: none
+        if not any(changes.values()):  # it was about temporary tables, or replaced a table by an empty one
             database.committed = replace(database.committed, epoch=record.epoch)
 
 

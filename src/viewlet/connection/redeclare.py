@@ -61,7 +61,8 @@ def replace_table(
         for declared in constraints:
             exchange.start(declared)
         facts = {"old": name, "table": table_to_json(table)}
-        database.journal.declare(ALTER, facts, (batch, *database.records(exchange.started)), after.epoch)
+        records = (batch, *database.records(exchange.started))
+        database.declare_filled(ALTER, table, facts, records, after.epoch)
 
     def take_back() -> None:
         database.host.rollback()
@@ -142,7 +143,7 @@ class _Exchange:
     ) -> None:
         """Fills a view, in the place of one that leaves."""
         database = self._database
-        database.check_sources(declared)
+        database.catalogue.check_sources(declared)
         for source in sorted(database.host.tables_under(declared)):
             database.catalogue.check_source(source, declared.name)
         made = database.host.start(database.host.choose(declared), engine)

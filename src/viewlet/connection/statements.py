@@ -24,7 +24,7 @@ from viewlet.errors import DataError, SchemaError, SqlError, UnsupportedError, V
 from viewlet.hosts.catalogue import LostView, unreadable_stream
 from viewlet.runtime.garbage import collecting_afterwards
 from viewlet.tables.base_table import BaseTable
-from viewlet.types import Column, Row, Table, TableKind
+from viewlet.types import Column, Constraint, Row, Table, TableKind
 from viewlet.visible import logger
 
 if TYPE_CHECKING:
@@ -196,8 +196,7 @@ class StatementRunner:
     def _create_table_as(self, statement: CreateTable, text: str, database: Database) -> int | None:
         """A table with the columns and the rows of a query, in one step; the answer is the number of the rows."""
         name = statement.table.name
-        if statement.temporary:
-            _check_temporary(name, database)
+        temporary = _is_temporary(statement, database)
         if statement.if_not_exists and name in database.tables:
             return None
         replaces = _replaces(statement, database)
@@ -205,7 +204,7 @@ class StatementRunner:
             database.catalogue.check_free(name)
         answer = self._query(statement.query, database, text)
         columns = _columns_of(answer, statement.names, text)
-        table = replace(statement.table, columns=columns)
+        table = replace(statement.table, columns=columns, temporary=temporary)
         rows = answer.rename_columns([column.name for column in columns])
         if not statement.with_rows:
             rows = rows.slice(0, 0)
@@ -223,14 +222,13 @@ class StatementRunner:
     def _alter_table(self, statement: AlterTable, text: str, database: Database) -> None:
         """Puts another table, with its rows, in the place of one; its views and constraints are declared again."""
         database.check_no_transaction("ALTER TABLE")
-        catalogue, table, dropped = database.catalogue, with_types(statement.table), statement.dropped
+        table, dropped = with_types(statement.table), statement.dropped
         names = [view.name for view in database.constraints_of(statement.name)]
         for each in dropped:
             if each not in names:
                 raise SchemaError(f"{statement.name!r} has no constraint {each!r}{did_you_mean(each, names)}")
         rows = self._query(statement.rows_sql, database, text)
-        known = {**catalogue.schemas(), table.name: table}
-        constraints = [constraint_declaration(each, known, catalogue.aggregates) for each in statement.constraints]
+        constraints = _constraints(statement.constraints, table, database)
         replace_table(database, statement.name, table, rows, constraints, dropped)
         self._session.tell()
 
@@ -488,9 +486,13 @@ def _note_declared(names: Iterable[str], database: Database) -> None:
         database.transaction.declared.extend(names)
 
 
-def _check_temporary(name: str, database: Database) -> None:
-    if database.journal.stats() is not None:
-        raise SchemaError(f"{name!r} would stay in the directory: temporary tables are for a database in memory")
+def _is_temporary(statement: CreateTable, database: Database) -> bool:
+    """A table that goes with the connection; in memory all do."""
+    if not statement.temporary or database.journal.stats() is None:
+        return False
+    if not database.host.has_temporary_views:
+        raise UnsupportedError("a temporary table on Spark", "create a table, and drop it")
+    return True
 
 
 def _replaces(statement: CreateTable, database: Database) -> bool:
@@ -499,8 +501,9 @@ def _replaces(statement: CreateTable, database: Database) -> bool:
     if not statement.or_replace or name not in database.tables:
         return False
     database.check_no_transaction("CREATE OR REPLACE TABLE")
-    if database.tables[name].schema.kind is not TableKind.TABLE:
-        raise SchemaError(f"{name!r} is a {database.tables[name].schema.kind.value}: DROP it first")
+    known = database.tables[name].schema
+    if known.kind is not TableKind.TABLE or known.temporary != _is_temporary(statement, database):
+        raise SchemaError(f"{name!r} is a {'temporary ' * known.temporary}{known.kind.value}: DROP it first")
     return True
 
 
@@ -510,15 +513,18 @@ def _replace_table(table: Table, rows: Any, constraints: list[Declaration], data
     replace_table(database, table.name, table, rows, constraints, dropped)
 
 
+def _constraints(constraints: Iterable[Constraint], table: Table, database: Database) -> list[Declaration]:
+    """The views that have to stay empty because of constraints of a table."""
+    known, aggregates = {**database.catalogue.schemas(), table.name: table}, database.catalogue.aggregates
+    return [replace(constraint_declaration(each, known, aggregates), temporary=table.temporary) for each in constraints]
+
+
 def _create_table(statement: CreateTable, database: Database) -> None:
-    if statement.temporary:
-        _check_temporary(statement.table.name, database)
+    temporary = _is_temporary(statement, database)
     if not (statement.if_not_exists and statement.table.name in database.tables):
         replaces = _replaces(statement, database)
-        table = declared_table(statement, database)
-        known = {**database.catalogue.schemas(), table.name: table}
-        aggregates = database.catalogue.aggregates
-        constraints = [constraint_declaration(each, known, aggregates) for each in statement.constraints]
+        table = replace(declared_table(statement, database), temporary=temporary)
+        constraints = _constraints(statement.constraints, table, database)
         if replaces:
             _replace_table(table, [], constraints, database)
             return

@@ -201,6 +201,12 @@ class Catalogue:
     def _forget_paths(self) -> None:
         self._readers, self._reached, self._followed, self._routes = {}, {}, {}, {}
 
+    def is_temporary(self, name: str) -> bool:
+        """A table or view that goes with the connection, of a database that stays."""
+        if name in self.views:
+            return self.views[name].declared.temporary
+        return name in self.tables and self.tables[name].schema.temporary
+
     def define_type(self, name: str, definition: str | None) -> None:
         """Gives a type another name; None takes the name away."""
         if definition is None:
@@ -248,6 +254,16 @@ class Catalogue:
             self.check_free(declared.name)
         if declared.name in declared.sources:
             raise SchemaError(f"view {declared.name!r} cannot read itself")
+
+    def check_sources(self, declared: Declaration) -> None:
+        """What stays reads nothing that goes with the connection."""
+        for source in sorted(declared.sources) if not declared.temporary else ():
+            if self.is_temporary(source):
+                what = "view" if source in self.views else "table"
+                remedy = f"make {declared.name!r} a temporary view"
+                if declared.constraint is not None:
+                    remedy = f"{declared.constraint.table!r} is not"
+                raise SchemaError(f"{source!r} is a temporary {what}: {remedy}")
 
     def check_free(self, name: str) -> None:
         if name in self.tables or name in self.views or name in self.lost:

@@ -37,7 +37,7 @@ SHARES = "shares"
 def write_state(host: LocalHost, writer: SnapshotWriter, known: Json) -> Json:
     """Fills a snapshot; returns the facts to go with it."""
     for name, table in host.catalogue.tables.items():
-        if table.kept:
+        if table.kept and not table.schema.temporary:
             writer.table(_rows_of(name), host.stores[name].held_arrow())
     views = {name: view for name, view in host.catalogue.views.items() if not view.declared.temporary}
     owners = _owners(views.values())
