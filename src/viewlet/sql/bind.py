@@ -14,6 +14,7 @@ from viewlet.algebra.layered_query import LayeredQuery
 from viewlet.algebra.query import Query
 from viewlet.sql.adaptive_views import ADAPTIVE, ADAPTIVE_OPTIONS, AdaptiveOptions, bind_adaptive
 from viewlet.sql.alter import bind_alter_table
+from viewlet.sql.auto_cdc import as_query
 from viewlet.sql.copy import bind_copy
 from viewlet.sql.depth import shallow
 from viewlet.sql.matrix_programs import bind_matrix_program
@@ -122,6 +123,8 @@ def bind_statement(
         return prepared
     if (ignored := _ignored(raw)) is not None:
         return ignored
+    if (flow := as_query(raw, catalog)) is not None:
+        return bind_statement(flow, catalog, aggregates, layered)
     refuse_replacement(raw)
     if (bind_over_parts := _binder_over_parts(raw, catalog)) is not None:
         with quiet(), syntax_errors(raw):
