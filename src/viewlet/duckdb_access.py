@@ -30,6 +30,8 @@ _CLOSED = {
     "allow_persistent_secrets": "false",
 }
 """In force before a database file is read."""
+_OF_FILES = {"default_block_size": "65536"}
+"""Of files that are made: every table takes a block at least, and parts of streams are many small tables."""
 _LOCKED = {"enable_external_access": "false", "lock_configuration": "true"}
 """In force once the settings are made, before a query is run."""
 
@@ -43,7 +45,7 @@ def open_duckdb(path: str | None = None, *, read_only: bool = False, external_ac
 
     known = _settings()
     folder = tempfile.mkdtemp(prefix="viewlet-spill-")
-    config = {"temp_directory": folder} | ({} if external_access else _CLOSED)
+    config = {"temp_directory": folder} | ({} if external_access else _CLOSED) | ({} if path is None else _OF_FILES)
     connection: Any = None
     try:
         config = {name: value for name, value in config.items() if name in known}

@@ -175,3 +175,11 @@ def test_old_parts_are_deleted_once_nothing_reads_them() -> None:
         db.insert("m", [(at(60 * minute), "a", 1)])
     assert len(db.table("m")) == 6
     assert len(db.view("v").parts()) == sum(told) == 2
+
+
+def test_the_file_of_small_parts_is_small(tmp_path: Path) -> None:
+    """Every table of a file takes a block at least."""
+    with viewlet.connect(tmp_path / "db") as db:
+        db.execute(STATEMENTS[0])
+        db.insert("m", [(at(60 * minute), "a", minute) for minute in range(40)])
+    assert (tmp_path / "db" / "streams" / "parts.duckdb").stat().st_size < 50 * (1 << 16)
