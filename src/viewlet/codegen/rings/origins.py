@@ -36,7 +36,7 @@ FARTHEST = 2.0**62
 
 @dataclass(frozen=True)
 class OriginRow:
-    """Where the row has what of which variable; integers are words, others doubles."""
+    """Where the row has what of which variable; origins of integers are words, all other numbers doubles."""
 
     types: Mapping[str, SqlType]
     """Of the variables that have origins."""
@@ -52,29 +52,34 @@ class OriginRow:
         width = WORDS * len(self.types)
         return Layout(STORE, 0, tuple(f"w{i}" for i in range(width)), ("count",) * width, doubles=True)
 
-    def place(self, prefix: str, name: str, at: int) -> str:
-        """A number of a variable as generated code names it."""
+    def origin(self, prefix: str, name: str) -> str:
+        """The origin of a variable as generated code names it: a number of the type that its words have."""
         array = "floats" if self.types[name].is_float else "pool"
-        return f"{prefix}_{array}[0, {self.places[name] + at}]"
+        return f"{prefix}_{array}[0, {self.places[name] + ORIGIN}]"
+
+    def reach(self, prefix: str, name: str) -> str:
+        """How far from its origin values of a variable may be, as a double."""
+        return f"{prefix}_floats[0, {self.places[name] + REACH}]"
 
     def read(self, words: Any, names: Iterable[str]) -> dict[str, float]:
         """The origins of variables in the words of the row, of those that have had values."""
         doubles, found = words.view(np.float64), {}
         for name in names:
             at = self.places[name]
-            if words[at + ORIGIN] or words[at + REACH]:
+            if words[at + REACH]:
                 found[name] = float((doubles if self.types[name].is_float else words)[at + ORIGIN])
         return found
 
     def write(self, words: Any, origins: Mapping[str, float]) -> None:
         """Puts origins into the words of the row."""
         for name, origin in origins.items():
-            row = words[self.places[name] : self.places[name] + WORDS]
+            at, doubles = self.places[name], words.view(np.float64)
             if self.types[name].is_float:
-                most = self.most[name]
-                row.view(np.float64)[:] = origin, min(abs(origin) / 2, most - abs(origin)) if origin else most
+                doubles[at + ORIGIN] = origin
             else:
-                row[:] = int(origin), abs(int(origin)) // 2 if origin else np.iinfo(np.int64).max
+                words[at + ORIGIN] = int(origin)
+            most = self.most[name]
+            doubles[at + REACH] = min(abs(origin) / 2, most - abs(origin)) if origin else most
 
     def after(self, known: Mapping[str, float], names: Sequence[str], columns: Sequence[Column]) -> dict[str, float]:
         """The origins that change when columns of variables arrive; refused if it cannot help that they do."""

@@ -19,8 +19,8 @@ from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers, comment
 from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.rings.forms import Form, RowPlace, Tables, Term, is_empty
-from viewlet.codegen.rings.origins import ORIGIN, REACH, OriginRow
 from viewlet.codegen.rings.origins import STORE as ORIGINS
+from viewlet.codegen.rings.origins import OriginRow
 from viewlet.codegen.rings.plan import Propagation, TreePlan, Trigger, Variant
 from viewlet.runtime.flat import Layout
 from viewlet.types import SqlType
@@ -201,16 +201,17 @@ class JoinWriter:
     def _from_columns(self, lines: Lines, names: Sequence[str], columns: Sequence[str]) -> tuple[Words, Words]:
         """Values of a row that was given, as words of keys and as values to be lifted."""
         keys, values = {}, {}
+        prefix = self.writer.identifier(ORIGINS)
         for name, column in zip(names, columns, strict=True):
             x = self._variable(name)
             lines.add(f"{x} = {column}[row]")
             is_float = self.writer.types[name].is_float
             if name in self.writer.origins.types:
                 near = lines.fresh("o")
-                lines.add(f"{near} = {x} - {self._origin(name, ORIGIN)}")
-                with lines.block(f"if not abs({near}) <= {self._origin(name, REACH)}"):
+                lines.add(f"{near} = float({x} - {self._origin(name)})")
+                with lines.block(f"if not abs({near}) <= {self.writer.origins.reach(prefix, name)}"):
                     lines.add("control[FAILURE] = FAR")
-                keys[name], values[name] = f"bits_of({x} + 0.0)" if is_float else x, f"float({near})"
+                keys[name], values[name] = f"bits_of({x} + 0.0)" if is_float else x, near
                 continue
             if is_float:
                 with lines.block(f"if not abs({x}) <= {self.writer.form.reach(name)!r}"):
@@ -219,8 +220,8 @@ class JoinWriter:
             values[name] = self.writer.form.value(self.writer.types[name], x, is_word=False)
         return keys, values
 
-    def _origin(self, name: str, at: int) -> str:
-        return self.writer.origins.place(self.writer.identifier(ORIGINS), name, at)
+    def _origin(self, name: str) -> str:
+        return self.writer.origins.origin(self.writer.identifier(ORIGINS), name)
 
     def _read(
         self,
@@ -239,7 +240,7 @@ class JoinWriter:
             type = self.writer.types[name]
             if name in self.writer.origins.types:
                 number = self.writer.form.value(type, x, is_word=True) if type.is_float else x
-                values[name] = f"float({number} - {self._origin(name, ORIGIN)})"
+                values[name] = f"float({number} - {self._origin(name)})"
             else:
                 values[name] = self.writer.form.value(type, x, is_word=True)
 
