@@ -12,7 +12,9 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "viewlet"
 
 BASE = frozenset({"asynchronous", "duckdb_access", "errors", "forks", "interrupts", "types", "changes", "visible"})
-FACADE = frozenset({"__init__", "__main__", "connection", "adhoc", "cli", "dbapi", "demo", "metrics", "shell"})
+FACADE = frozenset(
+    {"__init__", "__main__", "connection", "adhoc", "cli", "dbapi", "demo", "metrics", "shell", "sqlalchemy"}
+)
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
     **dict.fromkeys(BASE, BASE),
