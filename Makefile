@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 SCALE ?= 0.005
 
-.PHONY: help demo postgres test all-tests test-fast bytecode bench docs lint format clean
+.PHONY: help demo postgres test all-tests test-fast bytecode bench dbt-test docs lint format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make test       linters, type checker and every test"
 	@echo "make test-fast  the tests without the slow ones"
 	@echo "make bench      the benchmarks in bench/"
+	@echo "make dbt-test   the tests of the dbt adapter, in an environment of its own"
 	@echo "make postgres   Debian's PostgreSQL server, for the tests of streams on it (as root)"
 	@echo "make docs       the API reference, as HTML in build/docs"
 	@echo "make lint       ruff and mypy"
@@ -46,6 +47,16 @@ bench: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt
 	@$(BIN)/python -m bench.run $(BENCH)
 
+# dbt has its own environment, because its dependencies are many.
+DBT := dbt-viewlet/.venv
+dbt-test: $(DBT)/.installed
+	@cd dbt-viewlet && .venv/bin/python -m pytest -q -n $(WORKERS)
+
+$(DBT)/.installed: dbt-viewlet/pyproject.toml pyproject.toml $(STAMP)
+	@$(BIN)/python -m venv $(DBT)
+	@$(DBT)/bin/python -m pip install --quiet --disable-pip-version-check -e . -e './dbt-viewlet[test]'
+	@touch $@
+
 docs: $(STAMP)
 	@$(BIN)/python docs/reference.py build/docs
 	@echo "written to build/docs/index.html"
@@ -60,7 +71,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) $(DBT) dbt-viewlet/logs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
 	find src tests bench workloads -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The first interpreter that is new enough wins; PYTHON=... overrides the search. Python compiles what pip has installed, because it
