@@ -42,3 +42,19 @@ def test_writers_and_readers_in_parallel() -> None:
         assert {balance for job in readers for balance in job.result()} <= {0, None}
     assert epochs == list(range(1, 46))
     assert db.view("debits").rows() == [(3 * 120, 45)]
+
+
+def test_several_views_are_read_at_one_epoch() -> None:
+    db = viewlet.connect()
+    db.execute("""CREATE TABLE t (x INTEGER); CREATE MATERIALIZED VIEW a AS SELECT COUNT(*) AS n FROM t;
+        CREATE MATERIALIZED VIEW b AS SELECT COUNT(x) AS n FROM t""")
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [pool.submit(lambda: [db.insert("t", [(k,)]) for k in range(60)]) for _ in range(2)]
+        for _ in range(60):
+            with db.same_epoch() as epoch:
+                counted = db.view("a").rows(), len(db.table("t")), db.execute("SELECT n FROM b")["n"].to_pylist()
+                assert db.epoch == epoch
+            assert counted[0] == [(counted[1],)] == [tuple(counted[2])]
+        for job in jobs:
+            job.result()
+    assert len(db.table("t")) == 120

@@ -265,6 +265,15 @@ class Connection:
         with self._session.open() as database:
             return database.epoch
 
+    @contextmanager
+    def same_epoch(self) -> Iterator[int]:
+        """Everything that is read in the `with` block is of one epoch, whose number it is given.
+
+        Batches of other threads wait for the end of the block.
+        """
+        with self._session.open() as database:
+            yield database.epoch
+
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of the tables, in the order of their declaration."""
