@@ -2,29 +2,28 @@
 
     Σ(x + d)² = Σx² + 2d Σx + d² n
 
-This is the product with the lift of the distance d. It cannot bring back digits that are lost already.
+It cannot bring back digits that are lost already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
-from math import prod
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from viewlet.rings.double import Dyadic
-from viewlet.rings.monomials import Places, Product, count_monomials, monomials, product_of
+from viewlet.rings.monomials import Places, Variables, monomials, places
 
 Floats = npt.NDArray[np.float64]
 Origins = tuple[float, ...]
 """One for each variable of an element; () where all are zero."""
 _SPLIT = 2.0**27 + 1
-_RULES = 256
+_RULES = 64
 
 
 def normal(origins: Sequence[float]) -> Origins:
@@ -39,10 +38,13 @@ def moved(sums: Any, before: Origins, after: Origins, variables: int, degree: in
     if before == after or not degree:
         return sums
     none = (0.0,) * variables
+    before, after = before or none, after or none
     if sums.dtype != object:
-        return _move(before or none, after or none, degree).apply(sums)
-    rule, powers = _lift(before or none, after or none, degree)
-    return rule.apply(sums, np.array(powers, object), sums.shape[-1])
+        return _move(before, after, degree).apply(sums)
+    found = np.zeros_like(sums)
+    for target, terms in enumerate(_terms(before, after, degree)):
+        found[..., target] = sum(sums[..., source] * weight for source, weight in terms.items())
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,29 +65,43 @@ class _Move:
         return total + rest
 
 
-def _lift(before: Origins, after: Origins, degree: int) -> tuple[Product, list[Dyadic]]:
-    """The lift of the distances, and how it is multiplied by."""
+def _terms(before: Origins, after: Origins, degree: int) -> Iterator[dict[int, Dyadic]]:
+    """For each monomial the places of those that its sum follows from, with their weights.
+
+    Some factors x of a product of x + d are taken as they are, and for the others d.
+    """
     distances = [Dyadic.of(a) + -Dyadic.of(b) for a, b in zip(before, after, strict=True)]
     names = tuple(range(len(distances)))
-    moving = tuple(i for i in names if distances[i])
-    powers = [prod((distances[i] for i in monomial), start=Dyadic(1)) for monomial in monomials(moving, degree)]
-    return product_of(names, moving, degree), powers
+    at = places(names, degree)
+    powers: dict[Variables, Dyadic] = {(): Dyadic(1)}
+    weights: dict[tuple[int, Variables], Dyadic] = {}
+    for monomial in monomials(names, degree):
+        found: dict[int, tuple[int, Variables]] = {}
+        moving = [i for i, name in enumerate(monomial) if distances[name]]
+        for size in range(len(moving) + 1):
+            for left_out in combinations(moving, size):
+                taken = tuple(monomial[i] for i in left_out)
+                if taken not in powers:
+                    powers[taken] = powers[taken[:-1]] * distances[taken[-1]]
+                source = at[tuple(name for i, name in enumerate(monomial) if i not in left_out)]
+                ways = found[source][0] + 1 if source in found else 1
+                found[source] = ways, taken
+                if (ways, taken) not in weights:
+                    weights[ways, taken] = powers[taken] * ways
+        yield {source: weights[key] for source, key in found.items()}
 
 
 @lru_cache(_RULES)
 def _move(before: Origins, after: Origins, degree: int) -> _Move:
-    rule, powers = _lift(before, after, degree)
-    assert rule.target is not None
-    assert rule.coefficient is not None
-    order = np.argsort(rule.target, kind="stable")
-    targets = rule.target[order]
-    rank = np.arange(len(targets)) - np.searchsorted(targets, targets)
-    shape = count_monomials(len(before), degree), int(rank.max()) + 1
+    terms, parts = list(_terms(before, after, degree)), dict[Dyadic, tuple[float, float]]()
+    shape = len(terms), max(map(len, terms))
     source, high, low = np.zeros(shape, np.intp), np.zeros(shape), np.zeros(shape)
-    weights = [int(rule.coefficient[i]) * powers[rule.right[i]].fraction for i in order]
-    source[targets, rank] = rule.left[order]
-    high[targets, rank] = [float(weight) for weight in weights]
-    low[targets, rank] = [float(weight - Fraction(float(weight))) for weight in weights]
+    for target, own in enumerate(terms):
+        for rank, (place, weight) in enumerate(own.items()):
+            if weight not in parts:
+                parts[weight] = float(weight), float(weight + -Dyadic.of(float(weight)))
+            source[target, rank] = place
+            high[target, rank], low[target, rank] = parts[weight]
     return _Move(source, high, low)
 
 
