@@ -154,6 +154,8 @@ def _described(problem: str, sql: str, fragment: str) -> tuple[str, str, Span | 
         known = re.findall(r'"([^"]*)"', listed[1] or listed[2]) if listed is not None else []
         kind = "table" if "Referenced table" in problem else "column"
         return f"{kind} {column[1]!r} does not exist{did_you_mean(column[1], known)}", sql, span_of(sql, column[1])
+    if "same number of result columns" in problem:
+        return "the rows have more or fewer columns than those of the table or query that they are added to", sql, None
     if function is not None:
         return f"function {function[1]}() does not exist", sql, span_of(sql, function[1])
     return _first_line(problem), sql, span_of(sql, fragment)

@@ -141,6 +141,7 @@ def test_rows_are_one_batch_with_defaults(db: Any, tmp_path: Path) -> None:
         ("COPY t TO 'y.csv' CSV HEADER", SqlError, "in brackets"),
         ("COPY t TO 'y.csv' (FORMAT arrow)", SqlError, "csv, parquet, json"),
         ("COPY t TO 's3://bucket/y.csv'", UnsupportedError, "of this machine"),
+        ("COPY t TO 'y.csv' (FORMAT csv, FORMAT json)", SqlError, "csv, parquet, json"),
         ("COPY t TO STDOUT", UnsupportedError, "name a file"),
         ("COPY t TO '/dev/null'", DataError, "no file that could be replaced"),
         ("COPY t TO 'no/folder/y.csv'", DataError, "cannot write 'no/folder/y.csv'"),

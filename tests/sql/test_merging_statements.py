@@ -223,3 +223,16 @@ def test_only_rows_with_the_keys_of_new_ones_are_read(monkeypatch: pytest.Monkey
     assert db.execute(added)["v"].to_pylist() == [7]
     assert not whole
     assert db.execute("SELECT v FROM t WHERE k IN (2, -3) ORDER BY k")["v"].to_pylist() == [7, 5]
+
+
+@pytest.mark.parametrize("query", ["SELECT * FROM wide", "FROM wide", "SELECT x FROM a UNION ALL SELECT x FROM a"])
+def test_rows_of_another_width_are_refused(query: str) -> None:
+    """A list of columns may be shorter than the rows in SQL, and an INSERT may not."""
+    with viewlet.connect() as db:
+        db.execute(
+            "CREATE TABLE a (x INTEGER); CREATE TABLE wide (x INTEGER, y INTEGER); INSERT INTO wide VALUES (1, 2)"
+        )
+        with pytest.raises(SqlError, match="more or fewer columns"):
+            db.execute(f"INSERT INTO {'wide' if 'UNION' in query else 'a'} {query}")
+        assert len(db.table("a")) == 0
+        assert db.execute("INSERT INTO wide SELECT * FROM wide") == 1

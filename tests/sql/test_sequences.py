@@ -30,6 +30,8 @@ CREATE SEQUENCE round MINVALUE 2 MAXVALUE 3 CYCLE
 SELECT nextval('round') FROM range(5)
 CREATE OR REPLACE SEQUENCE down START 8
 SELECT nextval('down')
+SELECT nextval('S' || ''), nextval(/* a comment */ 'down'), currval('down')
+SELECT nextval(NULL)
 CREATE SEQUENCE "Odd ""x"" it's" START WITH 5 INCREMENT 2
 SELECT nextval('"Odd ""x"" it''s"') + nextval('"odd ""x"" IT''S"')
 SELECT sequence_name, start_value, increment_by, cycle, last_value FROM duckdb_sequences() ORDER BY ALL"""

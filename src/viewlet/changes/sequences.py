@@ -18,6 +18,7 @@ from viewlet.errors import DataError, SchemaError
 from viewlet.types import Table
 
 _CALL = re.compile(r"\b(?:nextval|currval)\s*\(\s*'((?:[^']|'')*)'", re.IGNORECASE)
+_WORD = re.compile(r"\b(?:nextval|currval)\b", re.IGNORECASE)
 _CATALOGUE = "SELECT sequence_name, start_value, min_value, max_value, increment_by, cycle FROM duckdb_sequences()"
 
 
@@ -122,8 +123,7 @@ class Sequences:
     @contextmanager
     def lent(self, connection: Any, sql: str) -> Iterator[None]:
         """While it is open, DuckDB has the sequences that a query names; what it took of them is noted at the end."""
-        named = {name.casefold() for name in called_sequences(sql)} if self.known else ()
-        lent = [self.known[name] for name in named if name in self.known]
+        lent = [self.known[name] for name in self._named(sql) if name in self.known]
         try:
             for each in lent:
                 each.put_into(connection)
@@ -133,6 +133,11 @@ class Sequences:
         finally:
             for each in lent:
                 each.remove_from(connection)
+
+    def _named(self, sql: str) -> Iterable[str]:
+        """The sequences that a text may take values from: all, where a name is computed."""
+        named = called_sequences(sql)
+        return {name.casefold() for name in named} if len(named) == len(_WORD.findall(sql)) else tuple(self.known)
 
     def facts(self) -> list[dict[str, Any]]:
         """What a snapshot has of all sequences."""
@@ -148,6 +153,11 @@ class Sequences:
             self.drop(known["name"])
         else:
             self.put(Sequence(**known))
+
+
+def calls_sequences(sql: str) -> bool:
+    """Whether a text may take values from sequences."""
+    return _WORD.search(sql) is not None
 
 
 def called_sequences(sql: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from viewlet.adhoc import AdHoc, span_of
 from viewlet.changes import did_you_mean, rows_to_arrow
 from viewlet.changes.generated import computed, with_types
-from viewlet.changes.sequences import called_sequences
+from viewlet.changes.sequences import calls_sequences
 from viewlet.connection.catalogue_queries import catalogue, show
 from viewlet.connection.database import Database
 from viewlet.connection.definitions import comment_on, create_type, drop_type
@@ -302,7 +302,7 @@ class StatementRunner:
             missing = partial(_missing, sql=text or sql, database=database)
             return self._adhoc.query(sql, tables, missing, text, about, database.sequences)
 
-        stays = text or about or database.transaction is not None or called_sequences(sql)
+        stays = text or about or database.transaction is not None or calls_sequences(sql)
         if self.elsewhere is not None and not stays:
             found = self.elsewhere(sql, names, database, ask)
             if found is not None:

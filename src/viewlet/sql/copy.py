@@ -143,9 +143,9 @@ def _options(raw: RawStatement, at: int) -> tuple[str, tuple[str, ...]]:
         if name != "FORMAT":
             options.append(raw.text[start[0] : raw.positions[after][0]].strip())
             continue
-        format = unquoted(words[before + 2]).lower() if after == before + 3 else ""
-        if format not in _FORMATS:
-            raise raw.source.error_at(f"FORMAT is one of {', '.join(_FORMATS)}", *start)
+        is_again, format = bool(format), unquoted(words[before + 2]).lower() if after == before + 3 else ""
+        if format not in _FORMATS or is_again:
+            raise raw.source.error_at(f"FORMAT is, once, one of {', '.join(_FORMATS)}", *start)
     return format, tuple(options)
 
 

@@ -214,7 +214,10 @@ def _new_rows(node: exp.Insert, target: _Target, names: Sequence[str]) -> str:
             target.check_settable(name, None)
     given = ", ".join(quoted(name) for name in names)
     cells = target.new_row({name: quoted(name) for name in names})
-    return f"SELECT {cells} FROM ({_text(rows, target.source)}) AS new_rows({given})"
+    text = _text(rows, target.source)
+    if not _has_known_width(rows):  # a list of names may be shorter than the rows, and a UNION may not
+        text = f"SELECT {', '.join(['NULL'] * len(names))} WHERE FALSE UNION ALL ({text})"
+    return f"SELECT {cells} FROM ({text}) AS new_rows({given})"
 
 
 def _fill_in_defaults(rows: exp.Values, names: Sequence[str], target: _Target) -> None:
@@ -251,9 +254,15 @@ def _check_width(rows: exp.Expr, width: int, source: Source) -> None:
             if count != width:
                 raise source.error(f"{count} values for {width} columns", row)
         return
-    columns = rows.selects if isinstance(rows, exp.Select) else []
-    if columns and len(columns) != width and not any(column.is_star for column in columns):
-        raise source.error(f"{len(columns)} values for {width} columns", rows)
+    if _has_known_width(rows) and isinstance(rows, exp.Select) and len(rows.selects) != width:
+        raise source.error(f"{len(rows.selects)} values for {width} columns", rows)
+
+
+def _has_known_width(rows: exp.Expr) -> bool:
+    """Whether a query shows how many columns it has."""
+    if not isinstance(rows, exp.Select):
+        return isinstance(rows, exp.Values)
+    return bool(rows.selects) and not any(each.is_star or each.find(exp.Columns) for each in rows.selects)
 
 
 def _on_conflict(target: _Target, conflict: exp.Expr | None, alternative: str) -> str:
