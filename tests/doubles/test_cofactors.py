@@ -161,6 +161,11 @@ def test_what_origins_cannot_mend_is_warned_of() -> None:
         db.insert("t", [(1, 7e12, 0.0)])
         with pytest.warns(LinAlgWarning, match="'x'"):
             LinearRegression("y").fit(db.view("m").cofactor()[1])
+        db.delete("t", db.table("t").rows())
+        db.insert("t", rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert LinearRegression("y").fit(db.view("m").cofactor()[1]).score() == pytest.approx(1.0)
 
 
 def test_a_batch_that_moves_origins_is_rolled_back() -> None:

@@ -179,6 +179,12 @@ class MaintainedTree(Generic[T]):
             return self._origins.ring.lift_about(variables, self._origins.values)
         return self.ring.lift(variables)
 
+    def forget_origins(self) -> None:
+        """Without any rows, the next ones choose origins anew."""
+        if self._origins.values and not any(map(len, self.stores.values())):
+            self._origins.values.clear()
+            self._lift_of.cache_clear()
+
     def _look_at(self, schema: Sequence[str], rows: Iterable[Row]) -> None:
         """Before rows of some variables are lifted."""
         if self._origins.look_at(schema, rows):

@@ -125,6 +125,7 @@ class ReferenceTree:
 
     def commit(self) -> None:
         """Whoever has the log commits it."""
+        self.maintained.forget_origins()
 
     def rollback(self) -> bool:
         """Whoever has the log, if there is one, has rolled it back."""

@@ -386,6 +386,7 @@ class CompiledTree:
 
     def commit(self) -> None:
         self._control[LOGGING] = self._control[LOGGED] = 0
+        self.origins.forget()
         self._images = {}
         self.is_open = False
 

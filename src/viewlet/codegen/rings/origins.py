@@ -120,7 +120,8 @@ class Origins:
         stores: Mapping[str, FlatStore],
         log: Callable[[str, Any], None],
     ) -> None:
-        self._row, self._form, self._variants, self._stores = row, form, variants, stores
+        self._row, self._form, self._stores = row, form, stores
+        self._variants = sorted(variants, key=lambda variant: not variant.keys)
         self._log = log
         """Logs rows of a store, given by their slots, before they change."""
 
@@ -166,6 +167,11 @@ class Origins:
             self._move(moving, before, before | changes)
         self._log(STORE, np.zeros(1, np.intp))
         self._row.write(row, changes)
+
+    def forget(self) -> None:
+        """Without any rows, the next ones choose origins anew."""
+        if self._row.types and not any(map(self._has_rows, self._variants)):
+            self._stores[STORE].pool[0] = 0
 
     def _has_rows(self, variant: Variant) -> bool:
         store = self._stores[variant.name]
