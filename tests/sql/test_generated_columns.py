@@ -109,6 +109,15 @@ def test_a_generated_key_and_constraints(tmp_path: Path) -> None:
                 db.execute(sql)
 
 
+def test_stored_and_virtual_are_names_too() -> None:
+    with viewlet.connect() as db:
+        db.execute("CREATE TABLE t (stored INTEGER, virtual INTEGER AS (stored + (1)) VIRTUAL, s AS ((2)) STORED)")
+        db.execute("CREATE VIEW v AS SELECT SUM(stored) stored, COUNT(*) virtual FROM t")
+        db.execute("INSERT INTO t VALUES (3); CREATE TABLE c AS SELECT SUM(virtual) virtual FROM t")
+        assert (db.view("v").columns, db.table("c").columns) == (("stored", "virtual"), ("virtual",))
+        assert db.table("t").rows() == [(3, 4, 2)]
+
+
 def test_files(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     with viewlet.connect(external_access=True) as db:

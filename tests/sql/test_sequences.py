@@ -178,6 +178,11 @@ def test_identity_columns(host: str, tmp_path: Path) -> None:
         ("CREATE TABLE t (a INTEGER DEFAULT 1 GENERATED ALWAYS AS IDENTITY)", SqlError, "has a DEFAULT"),
         ("CREATE TABLE t (a INTEGER GENERATED ALWAYS AS IDENTITY (INCREMENT BY 0))", SchemaError, "zero"),
         (
+            "CREATE TABLE t (a INTEGER GENERATED ALWAYS AS IDENTITY); ALTER TABLE t ALTER a DROP DEFAULT",
+            UnsupportedError,
+            "DEFAULT of an identity column",
+        ),
+        (
             "CREATE TABLE t (b INTEGER); ALTER TABLE t ADD a INTEGER GENERATED ALWAYS AS IDENTITY",
             UnsupportedError,
             "a new",

@@ -153,6 +153,8 @@ class _Change:
     def _alter(self, node: exp.AlterColumn) -> None:
         at = self._position(node.this)
         column, cell = self.columns[at], self.cells[at]
+        if column.always and column.generated is None and (node.args.get("default") or node.args.get("drop")):
+            raise self._source.unsupported("DEFAULT of an identity column", node, "drop it, and add another")
         if column.generated is not None and "allow_null" not in node.args:
             raise self._source.unsupported("ALTER of a generated column", node, "drop it, and add another")
         if node.args.get("dtype") is not None:

@@ -190,10 +190,9 @@ def _not_understood(raw: RawStatement, given_up: Token | None) -> SqlError:
 
 
 def _plain_create(raw: RawStatement, text: str) -> str:
-    for at, each in enumerate(raw.words):
-        if each in ("STORED", "VIRTUAL") and raw.words[at - 1] == ")" and raw.words[0] in ("CREATE", "ALTER"):
-            start, end = raw.positions[at]  # how DuckDB keeps a generated column; here it is always stored
-            text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
+    for at in _kept_words(raw):
+        start, end = raw.positions[at]
+        text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
     kind, word = create_kind(raw)
     factorised = factorised_word(raw)
     if factorised is not None:
@@ -206,6 +205,19 @@ def _plain_create(raw: RawStatement, text: str) -> str:
         start, end = raw.positions[word]
         return f"{text[:start]}{' ' * (end - start)}{text[end:]}"
     return text
+
+
+def _kept_words(raw: RawStatement) -> Iterator[int]:
+    """The places of STORED and VIRTUAL after AS (expression): generated columns are stored here in any case."""
+    openers: list[str] = []
+    before = ""
+    for at, word in enumerate(raw.words if raw.words[0] in ("CREATE", "ALTER") else ()):
+        if word in ("STORED", "VIRTUAL") and before == "AS" and raw.words[at - 1] == ")":
+            yield at
+        if word == "(":
+            openers.append(raw.words[at - 1])
+        elif word == ")" and openers:
+            before = openers.pop()
 
 
 def create_kind(raw: RawStatement) -> tuple[TableKind, int]:
