@@ -20,6 +20,7 @@ import datetime
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
@@ -285,6 +286,7 @@ _DECLARING = ("CREATE", "ALTER", "DROP", "BEGIN", "START")
 _CHANGING = ("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "WITH", "EXECUTE")
 
 
+@lru_cache(maxsize=512)
 def _first_word(operation: str) -> str:
     from viewlet.sql import split_statements
 
