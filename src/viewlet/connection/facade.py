@@ -458,12 +458,13 @@ class Connection:
         options |= {"function": function, "idle": idle, "payload": payload}
         return signal_over(schema, key, time, value, unit, **options)
 
-    def create_view(self, name: str, query: Query, *, retain: Any = None) -> View:
-        """Declares a view of the samples of a signal query, kept up to date; returns its handle.
+    def create_view(self, name: str, query: Query | Any, *, retain: Any = None) -> View:
+        """Declares a view of a query, kept up to date; returns its handle.
 
-        With `retain`, as in `retain="1h"`, the view has the samples up to that long before the newest one.
+        `query` is one of signals, SQL as text, or an expression of Ibis, SQLAlchemy or sqlglot over tables and views of
+        these names. With `retain`, as in `retain="1h"`, a view of samples has those up to that long before the newest.
         """
-        from viewlet.signals.declare import view_statement
+        from viewlet.connection.query_text import view_statement
 
         self.execute(view_statement(name, query, retain))
         return self.view(name)
