@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any, Protocol, TypeVar
 
+from viewlet.errors import StateError
+
 T = TypeVar("T")
 THREADS = 64
 
@@ -42,7 +44,10 @@ class ChangeStream:
     """
 
     def __init__(self, subscribe: Callable[[Callable[[int, Any], None]], Subscribed]) -> None:
-        self._loop = asyncio.get_running_loop()
+        try:
+            self._loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise StateError("changes() is for programs of asyncio: subscribe() calls a function") from None
         self._news: deque[tuple[int, Any]] = deque()
         self._has_news = asyncio.Event()
         self._is_closed = False

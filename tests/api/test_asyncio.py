@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import viewlet
-from viewlet.errors import DataError
+from viewlet.errors import DataError, StateError
 
 
 @pytest.fixture
@@ -64,6 +64,11 @@ def test_a_stream_that_nobody_closed_ends_with_its_loop(db: Any) -> None:
     db.insert("t", [(1, "a")])
     db.insert("t", [(2, "a")])
     assert not stream._news
+
+
+def test_changes_need_a_loop(db: Any) -> None:
+    with pytest.raises(StateError, match="subscribe"):
+        db.view("v").changes()
 
 
 def test_a_cancelled_task_does_not_wait(db: Any) -> None:

@@ -516,6 +516,10 @@ class Database:
         if len(signed) == 1:
             ((data, sign),) = signed
             return self.change_of(table, data, sign, encoded=False)
+        return self.net_change(table, signed)
+
+    def net_change(self, table: BaseTable, signed: Signed) -> Change:
+        """The same, for what a statement answers too."""
         signed = [(data if sign < 0 else completed(table.schema, data, self.sequences), sign) for data, sign in signed]
         read = [table.read(data, sign) for data, sign in signed]
         if all(part is not None for part in read):

@@ -350,7 +350,7 @@ class StatementRunner:
         come = None if come is None else computed(schema, come)
         sides = [(rows, sign) for rows, sign in ((gone, -1), (come, 1)) if rows is not None]
         database.host.expect({schema.name: sum(int(rows.num_rows) for rows, _ in sides)})
-        self._session.commit({schema.name: database.change(table, sides)})
+        self._session.commit({schema.name: database.net_change(table, sides)})
         if statement.returning is None:
             return int(answer.num_rows)
         changed, asked = _changed_rows(answer, gone, come), statement.returning
