@@ -79,5 +79,12 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def load_ipython_extension(ipython: Any) -> None:
+    """Adds the magic %%viewlet to a notebook: what `%load_ext viewlet` calls."""
+    from viewlet.shell.notebook import register
+
+    register(ipython)
+
+
 def __dir__() -> list[str]:
     return sorted(__all__)

@@ -9,12 +9,15 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import viewlet
+from viewlet.errors import DataError, SqlError
 from viewlet.shell.completion import completions
 from viewlet.shell.output import Format, print_rows
 from viewlet.shell.session import COMMANDS, Shell
@@ -155,6 +158,37 @@ def test_wide_tables_are_drawn_row_by_row(
     assert printed.count("word") == 60
     assert ESCAPE not in printed
     assert max(len(STYLE.sub("", line)) for line in printed.splitlines()) <= 80
+
+
+class Notebook:
+    """What an extension of IPython uses of it."""
+
+    def __init__(self) -> None:
+        self.user_ns: dict[str, object] = {}
+        self.magics: dict[str, Callable[..., Any]] = {}
+
+    def register_magic_function(self, function: Callable[..., Any], kind: str, name: str) -> None:
+        assert kind == "line_cell"
+        self.magics[name] = function
+
+
+def test_a_notebook_has_a_magic() -> None:
+    notebook = Notebook()
+    viewlet.load_ipython_extension(notebook)
+    magic = notebook.magics["viewlet"]
+    assert magic("", f"{DECLARED}; INSERT INTO orders VALUES (1, 7, 1.5), (2, 8, 2)") == 2
+    found = magic("SELECT custkey, '<b>' AS b FROM spend ORDER BY custkey")
+    assert (len(found), pa.table(found).to_pylist()[0]) == (2, {"custkey": 7, "b": "<b>"})
+    assert "<caption>2 rows</caption>" in found._repr_html_()
+    assert "<td>7</td><td>&lt;b&gt;</td>" in found._repr_html_()
+    assert repr(found).split()[:2] == ["custkey", "b"]
+    with pytest.raises(SqlError) as refused:
+        magic("db", "SELECT 1;\nSELECT nothing FROM orders")
+    shown = refused.value._render_traceback_()  # type: ignore[attr-defined]
+    assert shown[:2] == ["error: column 'nothing' does not exist", "  line 2: SELECT nothing FROM orders"]
+    notebook.user_ns["other"] = 5
+    with pytest.raises(DataError, match="other is no connection"):
+        magic("other", "SELECT 1")
 
 
 # -- completion and history -------------------------------------------------------------------------------------------

@@ -42,8 +42,7 @@ def _print_table(result: Any, most_rows: int | None) -> None:
     from rich.console import Console
 
     shown = result if most_rows is None else result.slice(0, most_rows)
-    names = [one_line(column.name) for column in result.schema]
-    columns = [["NULL" if value is None else one_line(str(value)) for value in _values(each)] for each in shown.columns]
+    names, columns = texts(shown)
     widths = [max(map(cell_len, [name, *cells])) for name, cells in zip(names, columns, strict=True)]
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
@@ -54,6 +53,14 @@ def _print_table(result: Any, most_rows: int | None) -> None:
         _list(names, columns, console)
     if shown.num_rows < result.num_rows:
         console.print(f"{result.num_rows:,} rows, of which the first {shown.num_rows:,} are shown")
+
+
+def texts(result: Any) -> tuple[list[str], list[list[str]]]:
+    """The names of columns, and their values, as people may see them."""
+    columns = [
+        ["NULL" if value is None else one_line(str(value)) for value in _values(each)] for each in result.columns
+    ]
+    return [one_line(field.name) for field in result.schema], columns
 
 
 def _draw(schema: Any, names: list[str], columns: list[list[str]], console: Any) -> None:
