@@ -14,7 +14,6 @@ from viewlet.changes import did_you_mean
 from viewlet.changes.sequences import Sequences
 from viewlet.duckdb_access import open_duckdb
 from viewlet.errors import DataError, Span, SqlError, UnsupportedError, ViewletError, interruptible
-from viewlet.interrupts import SIGNAL_WATCH
 
 _QUERIES = ("SELECT", "MULTI")  # MULTI is PIVOT, which asks for its columns first
 
@@ -75,8 +74,7 @@ class AdHoc:
                 connection.execute(f"CREATE OR REPLACE TEMP MACRO {name}() AS TABLE {_REPLACED.format(name=name)}")
             with (
                 (sequences or Sequences()).lent(connection, sql),
-                interruptible(),
-                SIGNAL_WATCH.interrupting(connection),
+                interruptible(connection),
             ):
                 return connection.sql(_only_query(connection, sql)).to_arrow_table()
         except (duckdb.InternalException, duckdb.FatalException) as error:

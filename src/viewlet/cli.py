@@ -301,7 +301,7 @@ def _read_csv(path: Path, columns: Columns) -> tuple[Any, int]:
             whole = [column for column in columns if column.type.is_integer and column.name.lower() in present]
             shown = f"REPLACE ({', '.join(map(_integer, whole))})" if whole else ""
             query = f"SELECT * {shown} FROM read_csv(?, {options}, types = {{{types}}})"
-            with interruptible():
+            with interruptible(reader):
                 data: Any = reader.sql(query, params=[file]).to_arrow_table()
         except duckdb.Error as error:
             raise DataError(f"cannot read {path} as CSV: {_first_line(error)}") from None

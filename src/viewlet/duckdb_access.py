@@ -15,6 +15,7 @@ import weakref
 from functools import cache
 from typing import Any
 
+from viewlet.errors import interruptible
 from viewlet.forks import bind_to_process
 
 _SETTINGS = {
@@ -50,9 +51,10 @@ def open_duckdb(path: str | None = None, *, read_only: bool = False, external_ac
     try:
         config = {name: value for name, value in config.items() if name in known}
         connection = duckdb.connect(":memory:" if path is None else path, read_only, config)  # type: ignore[arg-type]
-        for name, value in (_SETTINGS | more | ({} if external_access else _LOCKED)).items():
-            if name in known:
-                connection.execute(f"SET {name} = {value}")
+        with interruptible(connection):
+            for name, value in (_SETTINGS | more | ({} if external_access else _LOCKED)).items():
+                if name in known:
+                    connection.execute(f"SET {name} = {value}")
     except BaseException:
         if connection is not None:
             connection.close()

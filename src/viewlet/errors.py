@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
+from viewlet.interrupts import SIGNAL_WATCH
 from viewlet.visible import one_line, pictured, visible
 
 EXCERPT = 240
@@ -125,10 +127,11 @@ def _window(line: str, column: int, width: int) -> tuple[str, int, int]:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Around calls of DuckDB: Ctrl-C raises KeyboardInterrupt, for which DuckDB puts an error of its own."""
+def interruptible(connection: Any) -> Iterator[None]:
+    """Around calls of DuckDB: Ctrl-C interrupts the query and raises KeyboardInterrupt, not an error of DuckDB."""
     try:
-        yield
+        with SIGNAL_WATCH.interrupting(connection):
+            yield
     except Exception as error:
         if str(error) != "Query interrupted" and type(error).__name__ != "InterruptException":
             raise

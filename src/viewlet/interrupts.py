@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import socket
 
 
 class DeferredInterrupt:
@@ -51,12 +53,15 @@ class SignalWatch:
     """A thread that hears of Ctrl-C while the main thread is inside DuckDB, and interrupts the query there.
 
     Signals are written to a socket when they come (`signal.set_wakeup_fd`); an event loop that has them written to a
-    file of its own gets them too.
+    file of its own gets them too. They are read under a lock, and all of them before a query begins, so that none
+    interrupts the query after the one that it came for.
     """
 
     def __init__(self) -> None:
         self._process = 0
-        self._writer: socket.socket | None = None
+        self._sockets: tuple[socket.socket, socket.socket] | None = None
+        """Where signals are read, and where they are written."""
+        self._lock = threading.Lock()
         self._connection: Any = None
         self._next = -1
         """Where the program that calls us has signals written to."""
@@ -68,35 +73,54 @@ class SignalWatch:
         if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
             yield
             return
-        own = self._started()
+        reader, own = self._started()
         try:
-            self._connection = connection
+            with self._lock:
+                self._connection = None
+                self._hear(reader)
+                self._connection = connection
             before = signal.set_wakeup_fd(own, warn_on_full_buffer=False)
             if before != own:  # an exception may have come before it was reset
                 self._next = before
             yield
         finally:
-            self._connection = None
             signal.set_wakeup_fd(self._next)
+            with self._lock:
+                self._connection = None
 
-    def _started(self) -> int:
+    def _started(self) -> tuple[socket.socket, int]:
         """The file that signals are written to; a fork of the process has no thread that reads it."""
-        if self._writer is None or self._process != os.getpid():
-            reader, self._writer = socket.socketpair()
-            self._writer.setblocking(False)
-            self._process, self._next = os.getpid(), -1
+        if self._sockets is None or self._process != os.getpid():
+            import socket
+
+            reader, writer = self._sockets = socket.socketpair()
+            reader.setblocking(False)
+            writer.setblocking(False)
+            self._process, self._lock, self._next = os.getpid(), threading.Lock(), -1
             threading.Thread(target=self._listen, args=(reader,), name="viewlet-signals", daemon=True).start()
-        return self._writer.fileno()
+        reader, writer = self._sockets
+        return reader, writer.fileno()
 
     def _listen(self, reader: socket.socket) -> None:
-        while signals := reader.recv(64):
-            connection = self._connection
-            if signal.SIGINT in signals and connection is not None:
-                connection.interrupt()
-            del connection
-            if self._next != -1:
-                with suppress(OSError):
-                    os.write(self._next, signals)
+        from selectors import EVENT_READ, DefaultSelector
+
+        selector = DefaultSelector()
+        selector.register(reader, EVENT_READ)
+        while selector.select():
+            with self._lock:
+                self._hear(reader)
+
+    def _hear(self, reader: socket.socket) -> None:
+        """Reads the signals that have come; under the lock."""
+        try:
+            signals = reader.recv(64)
+        except BlockingIOError:
+            return
+        if signal.SIGINT in signals and self._connection is not None:
+            self._connection.interrupt()
+        if self._next != -1:
+            with suppress(OSError):
+                os.write(self._next, signals)
 
 
 SIGNAL_WATCH = SignalWatch()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +22,8 @@ from viewlet.streams.duckdb_host import DuckDBHost
 
 LONG = "SELECT SUM(a.range * b.range % 7) AS s FROM range(12000) a, range(12000) b"
 """A second of work."""
+ENDLESS = "SELECT SUM(a.range * b.range % 7) AS s FROM range(10000000) a, range(20000) b"
+"""Minutes of work, in parts that are so large that DuckDB may not look for signals."""
 
 
 @contextmanager
@@ -60,6 +64,25 @@ def test_a_query_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyboardInterrupt), ctrl_c(monkeypatch, AdHoc, "query"):
         db.execute(LONG)
     assert db.execute("SELECT 1 AS x").to_pylist() == [{"x": 1}]
+
+
+def test_ctrl_c_does_not_wait_and_others_hear_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    db = viewlet.connect()
+    db.execute("SELECT 1 AS x")
+    hearing, told = socket.socketpair()
+    told.setblocking(False)
+    before = signal.set_wakeup_fd(told.fileno())
+    try:
+        for _ in range(4):
+            started = time.monotonic()
+            with pytest.raises(KeyboardInterrupt), ctrl_c(monkeypatch, AdHoc, "query"):
+                db.execute(ENDLESS)
+            assert time.monotonic() - started < 5
+            assert signal.SIGINT in hearing.recv(8)
+    finally:
+        assert signal.set_wakeup_fd(before) == told.fileno()
+        hearing.close()
+        told.close()
 
 
 def test_a_large_load(monkeypatch: pytest.MonkeyPatch) -> None:

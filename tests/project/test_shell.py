@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import stat
 import subprocess
 import sys
@@ -246,6 +247,12 @@ def test_the_program_reads_a_script_and_tells_of_errors(tmp_path: Path) -> None:
     assert done.stderr == b"error: column 'b' does not exist\n  line 2: SELECT b\n                 ^\n"
 
 
+def _lead_terminal() -> None:
+    """In a new process: its terminal is the one that it reads, whose Ctrl-C it hears."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Terminal:
     """A shell at the other end of a terminal."""
 
@@ -261,7 +268,7 @@ class Terminal:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "viewlet", "shell"],
             stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=_lead_terminal,
         )  # fmt: skip
         os.close(slave)
         self._seen = ""

@@ -120,7 +120,7 @@ def _computed(table: Table, rows: Any) -> Any:
         try:
             connection.execute(_landing(table))
             connection.register("given rows", rows)
-            with interruptible():
+            with interruptible(connection):
                 connection.execute(f'INSERT INTO landing BY NAME SELECT {others} FROM "given rows"').fetchall()
                 return connection.sql(f"SELECT {generated} FROM landing").to_arrow_table()
         except duckdb.Error as error:

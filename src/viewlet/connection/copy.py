@@ -35,7 +35,7 @@ def read_file(statement: Copy, columns: tuple[Column, ...]) -> Any:
         raise DataError(f"COPY: there is no file {statement.path!r}")
     with open_duckdb(external_access=True) as reader:
         try:
-            with interruptible():
+            with interruptible(reader):
                 _land(reader, statement, path, {column.name: str(column.type) for column in columns})
                 return reader.sql(f"FROM {_LANDING}").to_arrow_table()
         except duckdb.Error as error:
@@ -97,7 +97,7 @@ def write_file(statement: Copy, rows: Any) -> int:
     try:
         with open_duckdb(external_access=True) as writer:
             writer.register("rows", rows)
-            with interruptible():
+            with interruptible(writer):
                 count = _run(writer, f"COPY (FROM rows) TO {_text(partial)}", statement)
         with open(partial, "rb") as written:
             os.fsync(written.fileno())

@@ -47,7 +47,7 @@ class Recomputation:
     def verdict(self, view: DemoView, maintained: Sequence[tuple[Any, ...]]) -> Verdict:
         """Compare the rows of a maintained view, in their order, with DuckDB's."""
         start = time.perf_counter()
-        with interruptible():
+        with interruptible(self._db):
             expected = self._db.execute(view.query).fetchall()
         seconds = time.perf_counter() - start
         return Verdict(view, len(expected), first_difference(list(maintained), expected), seconds)

@@ -133,7 +133,7 @@ class ProgramLoad:
 def evaluate_all(plan: LoadPlan, given: Mapping[str, Any]) -> Contents:
     """The contents of every view over Arrow tables, as a store holds them."""
     contents: Contents = {}
-    with interruptible(), open_duckdb() as connection:
+    with open_duckdb() as connection, interruptible(connection):
         for source, arrow in given.items():
             connection.register(plan.name_of(source), arrow)
         for view, query in plan.queries.items():

@@ -57,7 +57,7 @@ class DuckDBHost:
         """Rows from which on the catalogue is written again without those that are outdated."""
 
     def entries(self) -> dict[str, str]:
-        with self._errors(), interruptible():
+        with self._errors(), interruptible(self._connection):
             return _entries(self._connection)
 
     def tables(self) -> list[str]:
@@ -112,7 +112,7 @@ class DuckDBHost:
         """Runs a query of a view."""
         import duckdb
 
-        with self._errors(), interruptible():
+        with self._errors(), interruptible(self._connection):
             try:
                 return (how or self._connection.execute)(sql)
             except duckdb.Error as error:
@@ -121,7 +121,7 @@ class DuckDBHost:
                 raise DataError(f"a part cannot be computed: {first_line(str(error))}") from error
 
     def _execute(self, sql: str, values: Sequence[Any] = ()) -> Any:
-        with self._errors(), interruptible():
+        with self._errors(), interruptible(self._connection):
             return self._connection.execute(sql, values)
 
     @contextmanager

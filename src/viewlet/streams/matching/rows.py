@@ -52,7 +52,7 @@ class Calculator:
         for name, table in tables.items():
             self._connection.register(name, table)
         try:
-            with interruptible():
+            with interruptible(self._connection):
                 return self._connection.sql(sql).to_arrow_table()
         except (duckdb.DataError, duckdb.InvalidInputException) as error:
             raise DataError(f"a match cannot be computed: {first_line(str(error))}") from error

@@ -49,7 +49,7 @@ class Condition:
                 found = connection.from_arrow(rows).project(f"({self.text}) AS {_KEPT}")
                 if [str(type) for type in found.types] != ["BOOLEAN"]:
                     raise SqlError("this is not a condition", self.text)
-                with interruptible():
+                with interruptible(connection):
                     return found.to_arrow_table().column(_KEPT)
             except duckdb.Error as error:
                 raise SqlError(str(error).splitlines()[0], self.text) from error
