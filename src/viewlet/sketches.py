@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.errors import SchemaError
+from viewlet.visible import described
 
 __all__ = ["ApproxDistinct", "ApproxQuantile"]
 
@@ -37,7 +38,7 @@ class ApproxDistinct:
 
     def __init__(self, cells: int = 4096) -> None:
         if not isinstance(cells, int) or isinstance(cells, bool) or not 16 <= cells <= 1 << 24:
-            raise SchemaError(f"ApproxDistinct(cells) takes a number from 16 to {1 << 24}, not {cells!r}")
+            raise SchemaError(f"ApproxDistinct(cells) takes a number from 16 to {1 << 24}, not {described(cells)}")
         self.cells = cells
         self.state = ("int32", cells)
         self.parameters = f"linear counting, {cells} cells"

@@ -13,6 +13,7 @@ from viewlet.aggregates.aggregate import Aggregate, Layout
 from viewlet.changes.values import Misfit
 from viewlet.errors import DataError, SchemaError, ViewletError
 from viewlet.types import SqlType
+from viewlet.visible import described
 
 TypeOf = Callable[[str], SqlType]
 """The SQL type that a text names; raises a `ViewletError` for others."""
@@ -23,7 +24,9 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 def aggregate_name(name: object) -> str:
     """The name of an aggregate as the binder sees it: names in SQL are folded to lower case."""
     if not isinstance(name, str) or not _NAME.fullmatch(name.lower()):
-        raise SchemaError(f"an aggregate is named by letters, digits and _, beginning with a letter, not by {name!r}")
+        raise SchemaError(
+            "an aggregate is named by letters, digits and _, beginning with a letter, not by " + described(name)
+        )
     return name.lower()
 
 
@@ -78,14 +81,14 @@ def _arguments(name: str, code: Any, type_of: TypeOf) -> tuple[SqlType | None, .
     if isinstance(written, str):
         written = (written,)
     if not isinstance(written, tuple | list) or not written or not all(isinstance(each, str) for each in written):
-        raise _refused(name, f"arguments are SQL types such as ('DOUBLE',), or 'ANY', not {written!r}")
+        raise _refused(name, f"arguments are SQL types such as ('DOUBLE',), or 'ANY', not {described(written)}")
     return tuple(None if each.upper() == ANY else _type(name, "arguments", each, type_of) for each in written)
 
 
 def _returns(name: str, code: Any, type_of: TypeOf) -> SqlType:
     written = getattr(code, "returns", None)
     if not isinstance(written, str):
-        raise _refused(name, f"returns is the SQL type of the result, such as 'BIGINT', not {written!r}")
+        raise _refused(name, f"returns is the SQL type of the result, such as 'BIGINT', not {described(written)}")
     return _type(name, "returns", written, type_of)
 
 
@@ -104,10 +107,10 @@ def _layout(name: str, code: Any) -> Layout:
     try:
         dtype = np.dtype(written)
     except Exception:
-        raise _refused(name, f"{hint}; not {written!r}") from None
+        raise _refused(name, f"{hint}; not {described(written)}") from None
     base, shape = dtype.subdtype if dtype.subdtype is not None else (dtype, ())
     if base.kind not in "biuf" or base.itemsize > 8 or 0 in shape:
-        raise _refused(name, f"{hint}; not {written!r}")
+        raise _refused(name, f"{hint}; not {described(written)}")
     return Layout(base, tuple(shape))
 
 

@@ -18,6 +18,7 @@ from viewlet.changes import Change, Changes, ColumnChange, RowChange, match_colu
 from viewlet.changes.sources import open_source
 from viewlet.errors import DataError
 from viewlet.types import Row, Table
+from viewlet.visible import described
 
 if TYPE_CHECKING:
     from viewlet.changes.word_codec import Codes
@@ -50,7 +51,7 @@ def product(*factors: object, multiplicity: int = 1) -> Product:
     if not factors:
         raise DataError("product() needs at least one factor, for example {'item': [1, 2]}")
     if not isinstance(multiplicity, int) or isinstance(multiplicity, bool):
-        raise DataError(f"a multiplicity is an integer, not {multiplicity!r}")
+        raise DataError(f"a multiplicity is an integer, not {described(multiplicity)}")
     return Product(factors, multiplicity)
 
 

@@ -125,7 +125,7 @@ def _explain(subject: Subject, stage: str | None) -> str:
 
 def _check_format(format: str, stage: str | None) -> None:
     if format not in FORMATS:
-        raise SqlError(f"explain() writes {' or '.join(FORMATS)}, not {format!r}")
+        raise SqlError(f"explain() writes {' or '.join(FORMATS)}, not {described(format)}")
     if format == "svg" and (stage is None or stage.lower() != DRAWN):
         raise SqlError(f"only the stage {DRAWN!r} has a picture: explain(name, stage={DRAWN!r}, format='svg')")
 

@@ -90,7 +90,7 @@ def connect(
     if path is None:
         return Connection(Session(database), external_access)
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise StateError(f"connect() takes the path of a directory, not {path!r}")
+        raise StateError(f"connect() takes the path of a directory, not {described(path)}")
     from viewlet.runtime.durable.store import open_location
 
     host.storage = open_location(os.fspath(path), fsync)
@@ -523,5 +523,7 @@ def batch_mark(batch_id: int | None, source: str) -> BatchMark | None:
     if batch_id is None:
         return None
     if not isinstance(batch_id, int) or isinstance(batch_id, bool) or not isinstance(source, str):
-        raise DataError(f"batch_id is an integer and source a string, not {batch_id!r} and {source!r}")
+        raise DataError(
+            f"batch_id is an integer and source a string, not {described(batch_id)} and {described(source)}"
+        )
     return BatchMark(source, batch_id)

@@ -35,6 +35,7 @@ from viewlet.spark.run.views.scan import driver_frame
 from viewlet.spark.run.views.stored_rows import arrow_schema
 from viewlet.types import Table
 from viewlet.view import Relation, StoredTable, View
+from viewlet.visible import described
 
 if TYPE_CHECKING:
     from viewlet.aggregates import Aggregate
@@ -116,7 +117,7 @@ def _connection(host: SparkHost, spark: Any, external_access: bool = False) -> S
 
 def _partitions(asked: int | None, known: int | None, usual: int) -> int:
     if asked is not None and (not isinstance(asked, int) or asked < 1):
-        raise DataError(f"partitions is a positive number, not {asked!r}")
+        raise DataError(f"partitions is a positive number, not {described(asked)}")
     if known is not None and asked not in (None, known):
         raise StateError(
             f"the checkpoint has {known} partitions; leave partitions={asked} out, and call repartition({asked})"
@@ -205,7 +206,7 @@ class SparkConnection(Connection):
     def repartition(self, partitions: int) -> None:
         """Spreads the state over another number of partitions; a snapshot moves it, nothing is loaded again."""
         if not isinstance(partitions, int) or partitions < 1:
-            raise DataError(f"partitions is a positive number, not {partitions!r}")
+            raise DataError(f"partitions is a positive number, not {described(partitions)}")
         with self._session.open() as database:
             database.repartition(partitions)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from viewlet.errors import SchemaError
 from viewlet.view import View
+from viewlet.visible import described
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -30,7 +31,7 @@ class SignalView(View):
         from viewlet.signals.figures import draw
 
         if kind not in ("samples", "response"):
-            raise SchemaError(f"plot() draws 'samples' or 'response', not {kind!r}")
+            raise SchemaError(f"plot() draws 'samples' or 'response', not {described(kind)}")
         return draw(self._query(), self.to_arrow(), kind, key)
 
     def _query(self) -> Any:

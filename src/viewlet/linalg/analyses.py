@@ -20,6 +20,7 @@ import math
 from viewlet.linalg.errors import ProgramError, ShapeError
 from viewlet.linalg.expression import Expression, add, identity, product, scale, shape, solve, transpose
 from viewlet.linalg.recurrences import iterate, matrix_power, power_sum
+from viewlet.visible import described
 
 
 def least_squares(x: Expression, y: Expression) -> Expression:
@@ -103,5 +104,5 @@ def expm(matrix: Expression, *, terms: int = 12, squarings: int = 4) -> Expressi
 
 def _positive(value: float, name: str) -> float:
     if not (isinstance(value, int | float) and value > 0 and math.isfinite(value)):
-        raise ProgramError(f"{name} is a positive number, not {value!r}")
+        raise ProgramError(f"{name} is a positive number, not {described(value)}")
     return float(value)

@@ -22,14 +22,14 @@ SYMMETRIC = 1e-6
 def whole(value: Any, name: str) -> int:
     """A whole number that is not negative."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ProgramError(f"{name} is a whole number that is not negative, not {value!r}")
+        raise ProgramError(f"{name} is a whole number that is not negative, not {described(value)}")
     return value
 
 
 def place(given: Any, count: int, name: str, what: str) -> int:
     """The place of a row or column, counted from the end if it is negative."""
     if isinstance(given, bool) or not hasattr(given, "__index__") or not -count <= int(given) < count:
-        raise MatrixDataError(f"{name} has {count} {what}s, and no {what} {given!r}")
+        raise MatrixDataError(f"{name} has {count} {what}s, and no {what} {described(given)}")
     return int(given) % count
 
 

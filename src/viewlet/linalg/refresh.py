@@ -9,6 +9,7 @@ import numpy as np
 
 from viewlet.linalg.errors import ProgramError
 from viewlet.linalg.values import Factors, Units, frobenius
+from viewlet.visible import described
 
 EVERY = 64
 """Updates between two looks at the error."""
@@ -21,7 +22,7 @@ class Refresh:
 
     def __init__(self, limit: int | float | None) -> None:
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0):
-            raise ProgramError(f"refresh is a number of updates such as 1000, or an error such as 1e-9, not {limit!r}")
+            raise ProgramError(f"refresh is a number of updates, as 1000, or an error, as 1e-9, not {described(limit)}")
         self.limit = limit
         self.count = 0
         self.usual: float | None = None

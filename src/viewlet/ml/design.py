@@ -11,6 +11,7 @@ from viewlet.errors import DataError, SchemaError
 from viewlet.ml.estimator import Floats
 from viewlet.ml.source import variable_of
 from viewlet.rings.cofactor_table import Column
+from viewlet.visible import described
 
 
 def design_matrix(data: Any, names: Sequence[str], columns: Sequence[Column], ignore_unknown: bool) -> Floats:
@@ -83,7 +84,7 @@ def _mark(found: Floats, values: Sequence[Any], name: str, categories: Mapping[A
             places.append(place)
         elif not ignore_unknown:
             raise DataError(
-                f"{value!r} is not a category of {name!r} that the model has seen; "
+                f"{described(value)} is not a category of {name!r} that the model has seen; "
                 f"with handle_unknown='ignore' it is predicted as none of them"
             )
     found[rows, places] = 1.0

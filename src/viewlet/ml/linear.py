@@ -25,6 +25,7 @@ from viewlet.ml.normal_equations import (
 from viewlet.ml.source import checked, column_name, columns_of, read_one
 from viewlet.rings.cofactor_table import CofactorTable, Column
 from viewlet.viewtree.ring_engine import MaintainedTree
+from viewlet.visible import described
 
 
 class ConvergenceWarning(UserWarning):
@@ -212,13 +213,15 @@ class RidgeRegression(CofactorEstimator):
 
     def _check_parameters(self) -> None:
         if not np.isfinite(self.alpha) or self.alpha < 0:
-            raise ParameterError(f"alpha is a penalty, at least 0, not {self.alpha!r}")
+            raise ParameterError(f"alpha is a penalty, at least 0, not {described(self.alpha)}")
         if self.solver not in ("closed-form", "gradient"):
-            raise ParameterError(f"solver is 'closed-form' or 'gradient', not {self.solver!r}")
+            raise ParameterError(f"solver is 'closed-form' or 'gradient', not {described(self.solver)}")
         if self.handle_unknown not in ("error", "ignore"):
-            raise ParameterError(f"handle_unknown is 'error' or 'ignore', not {self.handle_unknown!r}")
+            raise ParameterError(f"handle_unknown is 'error' or 'ignore', not {described(self.handle_unknown)}")
         if self.tol <= 0 or self.max_iter < 1:
-            raise ParameterError(f"tol is above 0 and max_iter at least 1, not {self.tol!r} and {self.max_iter!r}")
+            raise ParameterError(
+                f"tol is above 0 and max_iter at least 1, not {described(self.tol)} and {described(self.max_iter)}"
+            )
 
 
 class LinearRegression(RidgeRegression):

@@ -13,6 +13,7 @@ from viewlet.ml.estimator import CofactorEstimator, Floats, ParameterError, chec
 from viewlet.ml.normal_equations import warn_of_lost_digits
 from viewlet.ml.source import checked, column_name, columns_of
 from viewlet.rings.cofactor_table import CofactorTable, Column
+from viewlet.visible import described
 
 
 class PCA(CofactorEstimator):
@@ -119,7 +120,7 @@ class PCA(CofactorEstimator):
         if wanted != int(wanted) or not 1 <= wanted <= most:
             raise ParameterError(
                 f"n_components is a share below 1 or a number up to {most}, "
-                f"the smaller of rows and columns, not {wanted!r}"
+                f"the smaller of rows and columns, not {described(wanted)}"
             )
         return int(wanted)
 

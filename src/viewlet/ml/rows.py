@@ -13,6 +13,7 @@ from viewlet.linalg.magnitudes import LOST
 from viewlet.linalg.values import checked_matrix
 from viewlet.ml.estimator import Estimator, Floats, NotFittedError, ParameterError
 from viewlet.ml.exact_products import ProductSum
+from viewlet.visible import described
 
 
 class RowEstimator(Estimator):
@@ -154,9 +155,9 @@ class RecursiveRidge(RowEstimator):
 
     def _check_parameters(self) -> None:
         if not self.alpha >= 0:
-            raise ParameterError(f"alpha is a number that is not negative, not {self.alpha!r}")
+            raise ParameterError(f"alpha is a number that is not negative, not {described(self.alpha)}")
         if not 0 < self.forgetting <= 1:
-            raise ParameterError(f"forgetting is a factor above 0 and up to 1, not {self.forgetting!r}")
+            raise ParameterError(f"forgetting is a factor above 0 and up to 1, not {described(self.forgetting)}")
 
 
 class TruncatedSVD(RowEstimator):
@@ -177,7 +178,9 @@ class TruncatedSVD(RowEstimator):
         """Forgets everything and learns from these rows."""
         rows = checked_matrix(X, "X", np.float64, (None, None))
         if not isinstance(self.n_components, int) or not 1 <= self.n_components <= rows.shape[1]:
-            raise ParameterError(f"n_components is from 1 to the {rows.shape[1]} columns, not {self.n_components!r}")
+            raise ParameterError(
+                f"n_components is from 1 to the {rows.shape[1]} columns, not {described(self.n_components)}"
+            )
         self.n_features_in_ = rows.shape[1]
         self.n_samples_seen_ = 0
         self.components_ = np.zeros((0, rows.shape[1]))

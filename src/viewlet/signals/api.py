@@ -260,7 +260,7 @@ class Signal(Query):
         """The exponentially weighted mean, as `pandas.Series.ewm(alpha=alpha, adjust=adjust).mean()`."""
         weight = real(alpha, "ewm()")
         if not 0 < weight <= 1:
-            raise SignalError(f"ewm(): alpha is in (0, 1], not {alpha!r}")
+            raise SignalError(f"ewm(): alpha is in (0, 1], not {described(alpha)}")
         return Signal(nodes.Ewm(self.node, weight, bool(adjust)))
 
     def difference(self, lag: int = 1) -> Signal:
@@ -405,7 +405,7 @@ def source(
     if not values:
         raise SignalError("value= names one column or more")
     if is_complex and len(values) != 2:
-        raise SignalError(f"a complex value is two columns, the real and the imaginary part, not {values!r}")
+        raise SignalError(f"a complex value is two columns, the real and the imaginary part, not {described(values)}")
     checked_choice(overlap, OVERLAPS, "overlap")
     checked_choice(late, ("refuse", "count"), "late")
     wait = whole_ticks(lateness, ticks, "lateness")
@@ -414,7 +414,7 @@ def source(
     named = "" if function is None else names_of(function, "function=")
     silence = 0 if idle is None else whole_ticks(idle, ticks, "idle")
     if silence < 0 or (idle is not None and not silence):
-        raise SignalError(f"idle is a positive duration, not {idle!r}")
+        raise SignalError(f"idle is a positive duration, not {described(idle)}")
     arithmetic = "" if payload is None else name_of(payload, "payload=")
     if payload is not None and (is_complex or function is not None or overlap != "error"):
         raise SignalError("payload= is for columns of numbers, without is_complex=, function= and overlap=")

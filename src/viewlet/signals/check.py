@@ -18,6 +18,7 @@ from viewlet.signals.coefficients import checked_choice, complex_or_real, positi
 from viewlet.signals.errors import SignalError
 from viewlet.signals.grid import bounded
 from viewlet.signals.notation import accept, check_function
+from viewlet.visible import described
 
 _STARTS = ("zero", "steady", "full")
 _MISSING = ("zero", "reset")
@@ -138,7 +139,7 @@ def _check_taps(node: nodes.Fir) -> None:
 
 def _check_mean(node: nodes.Ewm) -> None:
     if not 0 < node.alpha <= 1:
-        raise SignalError(f"ewm(): alpha is in (0, 1], not {node.alpha!r}")
+        raise SignalError(f"ewm(): alpha is in (0, 1], not {described(node.alpha)}")
 
 
 def _check_difference(node: nodes.Difference) -> None:

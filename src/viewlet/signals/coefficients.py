@@ -66,7 +66,7 @@ def rate_of(rate: object) -> Fraction:
     """Samples a second, as an exact fraction."""
     found = Fraction(rate if isinstance(rate, Fraction | int) else real(rate, "rate="))
     if isinstance(rate, bool) or found <= 0:
-        raise SignalError(f"rate= is a positive number of samples a second, not {rate!r}")
+        raise SignalError(f"rate= is a positive number of samples a second, not {described(rate)}")
     return found
 
 

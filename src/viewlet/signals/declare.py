@@ -107,7 +107,7 @@ def view_statement(name: str, signal: Query, retain: Duration | None) -> str:
     if retain is not None:
         ticks = whole_ticks(retain, signal.form.source.ticks, "retain")
         if ticks <= 0:
-            raise SignalError(f"retain= is a positive duration, not {retain!r}")
+            raise SignalError(f"retain= is a positive duration, not {described(retain)}")
         arguments.append(str(ticks))
     return f"CREATE MATERIALIZED VIEW {_identifier(name)} AS SELECT * FROM signal_query({', '.join(arguments)})"
 

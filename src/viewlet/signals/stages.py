@@ -17,6 +17,7 @@ from viewlet.signals.filters import WindowOperator
 from viewlet.signals.nodes import Stage
 from viewlet.signals.notation import resolve
 from viewlet.signals.user_code import calling, numbers_of
+from viewlet.visible import described
 
 if TYPE_CHECKING:
     from viewlet.signals.nodes import Window
@@ -229,7 +230,9 @@ def user_operator(name: str, given: ArrayForm) -> tuple[WindowOperator, ArrayFor
         made: WindowOperator = resolve(name)()
         size = made.output_size(given.size)
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-        raise SignalError(f"apply({name}): output_size({given.size}) is a whole number of at least 1, not {size!r}")
+        raise SignalError(
+            f"apply({name}): output_size({given.size}) is a whole number of at least 1, not {described(size)}"
+        )
     is_complex = getattr(made, "is_complex", None)
     return made, ArrayForm(int(size), given.is_complex if is_complex is None else bool(is_complex))
 

@@ -19,6 +19,7 @@ from viewlet.errors import SchemaError
 from viewlet.streams.catalogue import PENDING, Part
 from viewlet.streams.definition import PartView, start_of
 from viewlet.streams.long_gaps import pass_gap
+from viewlet.visible import described
 
 if TYPE_CHECKING:
     from viewlet.streams.maintainer import Maintainer
@@ -43,7 +44,7 @@ class Updates:
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
-            raise SchemaError(f"the order of updates is {' or '.join(map(repr, ORDERS))}, not {self.order!r}")
+            raise SchemaError(f"the order of updates is {' or '.join(map(repr, ORDERS))}, not {described(self.order)}")
         if self.seconds is not None and self.order == "eager":
             raise SchemaError("eager updates take the time that they need: seconds= is for the order 'freshness'")
         if self.workers is not None and self.workers < 1:

@@ -6,6 +6,7 @@ import time as clock
 from datetime import datetime, timedelta
 
 from viewlet.errors import DataError
+from viewlet.visible import described
 
 
 def now() -> int:
@@ -25,6 +26,6 @@ def to_microseconds(time: datetime | str) -> int:
         except ValueError:
             raise DataError(f"{time!r} is no time: write for example '2015-01-01 10:00:00'") from None
     if not isinstance(time, datetime):
-        raise DataError(f"a time is a datetime or a string, not {time!r}")
+        raise DataError(f"a time is a datetime or a string, not {described(time)}")
     plain = time if time.tzinfo is None else (time - (time.utcoffset() or timedelta())).replace(tzinfo=None)
     return (plain - datetime(1970, 1, 1)) // timedelta(microseconds=1)
