@@ -21,11 +21,16 @@ import viewlet
 from viewlet import dbapi
 
 logger = AdapterLogger("Viewlet")
+_READS = re.compile(r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:select|show|describe|explain)\b[^;]*$", re.IGNORECASE | re.DOTALL)
+"""A statement that changes nothing."""
 
 
 @dataclass
 class ViewletCredentials(Credentials):
-    """An output of profiles.yml; the arguments of `viewlet.connect`, with `path` for the directory or its URL."""
+    """An output of profiles.yml; the arguments of `viewlet.connect`, with `path` for the directory or its URL.
+
+    With `keep_open` a database stays open from one command to the next, in programs that call `dbtRunner`.
+    """
 
     path: str = ""
     database: str = "memory"
@@ -35,6 +40,7 @@ class ViewletCredentials(Credentials):
     external_access: bool = False
     spark: str | None = None
     partitions: int | None = None
+    keep_open: bool = False
 
     def __post_init__(self) -> None:
         if not self.path:
@@ -49,7 +55,10 @@ class ViewletCredentials(Credentials):
         return self.path
 
     def _connection_keys(self) -> tuple[str, ...]:
-        return ("path", "database", "schema", "engine", "fsync", "external_access", "spark", "partitions")
+        return (
+            *("path", "database", "schema", "engine", "fsync", "external_access"),
+            *("spark", "partitions", "keep_open"),
+        )
 
     @property
     def place(self) -> str:
@@ -69,6 +78,8 @@ class ViewletConnectionManager(SQLConnectionManager):
     TYPE = "viewlet"
     _databases: ClassVar[dict[str, viewlet.Connection]] = {}
     _guard: ClassVar[RLock] = RLock()
+    statements: ClassVar[int] = 0
+    """How many statements have been run that may have changed the catalogue."""
 
     @classmethod
     def database(cls, credentials: ViewletCredentials) -> viewlet.Connection:
@@ -100,7 +111,15 @@ class ViewletConnectionManager(SQLConnectionManager):
 
     def cleanup_all(self) -> None:
         super().cleanup_all()
-        self.close_databases()
+        if not self.profile.credentials.keep_open:  # type: ignore[attr-defined]
+            self.close_databases()
+
+    def add_query(self, sql: str, *arguments: Any, **options: Any) -> tuple[Connection, Any]:
+        try:
+            return super().add_query(sql, *arguments, **options)
+        finally:
+            if not _READS.match(sql):
+                type(self).statements += 1
 
     def cancel(self, connection: Connection) -> None:
         """Statements are not interrupted: each is a batch, which ends as a whole or not at all."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from threading import RLock
 from typing import Any
 
 import duckdb
@@ -28,6 +29,8 @@ import viewlet
 
 logger = AdapterLogger("Viewlet")
 
+_VIEWS = "select view_name, sql, sources from duckdb_views()"
+_CATALOGUE_LOCK = RLock()
 UNCHANGED, CHANGED, CREATED, REPLACED = "UNCHANGED", "CHANGE", "CREATE", "REPLACE"
 
 
@@ -47,6 +50,10 @@ class ViewletAdapter(SQLAdapter):
         ConstraintSupport.ENFORCED,
     )
     _capabilities = CapabilityDict({Capability.SchemaMetadataByRelations: CapabilitySupport(support=Support.Full)})
+
+    def __init__(self, config: Any, mp_context: Any) -> None:
+        super().__init__(config, mp_context)
+        self._catalogue: dict[str, tuple[str, int, list[tuple[Any, ...]]]] = {}
 
     @classmethod
     def date_function(cls) -> str:
@@ -93,7 +100,7 @@ class ViewletAdapter(SQLAdapter):
 
     def list_schemas(self, database: str) -> list[str]:
         """Schemas are prefixes of names: those that some name has."""
-        prefixes = {name.partition("__")[0] for name, _ in self._stored() if "__" in name}
+        prefixes = {name.partition("__")[0] for name in self._stored() if "__" in name}
         return sorted({MAIN, *prefixes})
 
     def check_schema_exists(self, database: str, schema: str) -> bool:
@@ -125,7 +132,7 @@ class ViewletAdapter(SQLAdapter):
                 type=RelationType.View if is_view else RelationType.Table,
                 quote_policy={"database": True, "schema": True, "identifier": True},
             )
-            for name, is_view in self._stored()
+            for name, is_view in self._stored().items()
             if name.startswith(prefix) and len(name) > len(prefix)
         ]
 
@@ -153,7 +160,7 @@ class ViewletAdapter(SQLAdapter):
         """Declares a view that Viewlet keeps fresh, unless it is there with the same query; returns what was done."""
         name = relation.stored_name
         statement = f"create or replace materialized view {relation.render()} as\n{sql.strip().rstrip(';').rstrip()}"
-        is_view = dict(self._stored()).get(name)
+        is_view = self._stored().get(name)
         if is_view and not full_refresh and self._statement_of(name) == statement:
             return UNCHANGED
         if is_view is False:
@@ -208,7 +215,7 @@ class ViewletAdapter(SQLAdapter):
 
     def _make_room(self, relation: ViewletRelation) -> bool | None:
         """Drops a view where a table is to be; returns whether what was there is a view, None if there was nothing."""
-        is_view = dict(self._stored()).get(relation.stored_name)
+        is_view = self._stored().get(relation.stored_name)
         if is_view:
             self._drop([relation.stored_name])
         return is_view
@@ -273,26 +280,35 @@ class ViewletAdapter(SQLAdapter):
     def _arrow(self, sql: str) -> Any:
         return self.connections.add_query(sql, auto_begin=False)[1].fetch_arrow_table()
 
-    def _stored(self) -> list[tuple[str, bool]]:
+    def _stored(self) -> dict[str, bool]:
         """The tables and views, and whether each is a view."""
-        rows = self._ask("show tables")
-        return [(row[0], row[1] == "VIEW") for row in rows]
+        return {name: kind == "VIEW" for name, kind, *_ in self._known("show tables")}
 
     def _statement_of(self, view: str) -> str | None:
-        rows = self._ask(f"select sql from duckdb_views() where view_name = {_text(view)}")
-        return str(rows[0][0]).strip() if rows else None
+        """The statement that declares a view."""
+        known = {name: sql for name, sql, _ in self._known(_VIEWS)}
+        return known[view].strip() if known.get(view) else None
 
     def _readers(self, name: str) -> list[str]:
         """The views over a table or view, and those over them."""
-        sources = dict(self._ask("select view_name, sources from duckdb_views()"))
+        sources = {view: read for view, _, read in self._known(_VIEWS)}
         found = [name]
         for each in found:
             found += [view for view, read in sources.items() if each in read and view not in found]
         return found[1:]
 
+    def _known(self, sql: str) -> list[tuple[Any, ...]]:
+        """What a query says of the catalogue, asked again after a statement that may have changed it."""
+        place, statements = self.config.credentials.place, ViewletConnectionManager.statements
+        with _CATALOGUE_LOCK:
+            known = self._catalogue.get(sql)
+            if known is None or known[:2] != (place, statements):
+                known = self._catalogue[sql] = place, statements, self._ask(sql)
+        return known[2]
+
     def _drop(self, names: Sequence[str]) -> None:
         """Drops tables and views, with the views that read them."""
-        kinds = dict(self._stored())
+        kinds = self._stored()
         for name in dict.fromkeys(names):
             if name in kinds:
                 readers = self._readers(name)
