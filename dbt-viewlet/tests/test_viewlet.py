@@ -13,6 +13,13 @@ import viewlet
 ORDERS = "id,customer,total\n1,ada,10\n2,bob,20\n3,ada,30\n"
 SPEND = "select customer, sum(total) as total from {{ ref('orders') }} group by customer"
 
+DOCUMENTED = {
+    "name": "places",
+    "description": "how many, and the customers' total",
+    "columns": [{"name": "total", "description": "in all"}, {"name": "gone"}],
+    "config": {"persist_docs": {"relation": True, "columns": True}},
+}
+
 
 @pytest.fixture(scope="class")
 def database(dbt_profile_target):
@@ -44,6 +51,7 @@ class TestDifferences:
             "spend.sql": SPEND,
             "ranked.sql": "{{ config(materialized='table') }} select *, row_number() over (order by customer) as place"
             " from {{ ref('spend') }}",
+            "docs.yml": json.dumps({"models": [DOCUMENTED]}),
             "places.sql": "{{ config(materialized='materialized_view', schema='marts') }}"
             " select count(*) as places, sum(total) as total from {{ ref('ranked') }}",
         }
@@ -53,6 +61,8 @@ class TestDifferences:
         with database() as db:
             assert db.views == ("spend", "marts__places")
             assert db.view("marts__places").rows() == [(2, 60)]
+            comments = db.execute("select comment from duckdb_views() union all select comment from duckdb_columns()")
+            assert {row["comment"] for row in comments.to_pylist()} == {None, DOCUMENTED["description"], "in all"}
 
         run_dbt(["build"])
         with database() as db:

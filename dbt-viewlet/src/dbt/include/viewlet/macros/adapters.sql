@@ -53,3 +53,13 @@
 {% macro viewlet__post_snapshot(staging_relation) -%}
   {% do adapter.drop_relation(staging_relation) %}
 {%- endmacro %}
+
+{% macro viewlet__alter_relation_comment(relation, comment) -%}
+  comment on {{ relation.type }} {{ relation.render() }} is '{{ comment | replace("'", "''") }}'
+{%- endmacro %}
+
+{% macro viewlet__alter_column_comment(relation, columns) -%}
+  {%- for name in columns if name in adapter.get_columns_in_relation(relation) | map(attribute='name') %}
+  comment on column {{ relation.render() }}.{{ adapter.quote(name) }} is '{{ columns[name].description | replace("'", "''") }}';
+  {%- endfor %}
+{%- endmacro %}

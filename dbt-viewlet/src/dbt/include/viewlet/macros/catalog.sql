@@ -19,14 +19,18 @@
       '{{ schema | replace("'", "''") }}' as table_schema,
       substr(c.table_name, {{ (prefix | length) + 1 }}) as table_name,
       t.table_type as table_type,
-      cast(null as varchar) as table_comment,
+      t.comment as table_comment,
       c.column_name as column_name,
-      c.ordinal_position as column_index,
+      c.column_index as column_index,
       c.data_type as column_type,
-      cast(null as varchar) as column_comment,
+      c.comment as column_comment,
       cast(null as varchar) as table_owner
-    from information_schema.tables as t
-    join information_schema.columns as c on c.table_name = t.table_name
+    from (
+      select table_name, 'BASE TABLE' as table_type, comment from duckdb_tables()
+      union all
+      select view_name, 'VIEW', comment from duckdb_views()
+    ) as t
+    join duckdb_columns() as c on c.table_name = t.table_name
     where starts_with(t.table_name, '{{ prefix }}')
     {%- if names is not none %} and t.table_name in ({{ names | join(', ') }}) {%- endif %}
     {{- ' union all ' if not loop.last }}
