@@ -56,6 +56,7 @@ class AdHoc:
         text: str = "",
         catalogue: Mapping[str, Any] = _NO_TABLES,
         sequences: Sequences | None = None,
+        most_rows: int | None = None,
     ) -> Any:
         """The answer of `sql` over Arrow tables, as one; `missing` makes the error for a name that is none of them.
 
@@ -76,7 +77,8 @@ class AdHoc:
                 (sequences or Sequences()).lent(connection, sql),
                 interruptible(connection),
             ):
-                return connection.sql(_only_query(connection, sql)).to_arrow_table()
+                answer = connection.sql(_only_query(connection, sql))
+                return (answer if most_rows is None else answer.limit(most_rows)).to_arrow_table()
         except (duckdb.InternalException, duckdb.FatalException) as error:
             self.close()  # it answers no query after such an error
             raise SqlError(f"DuckDB cannot answer this query: {_first_line(str(error))}", text or sql) from error
@@ -96,6 +98,11 @@ class AdHoc:
         """Refuses a statement that names a file, unless files are open to SQL."""
         if not self._external_access:
             raise _closed(f'"{place}"', sql)
+
+    def interrupt(self) -> None:
+        """Ends the query that is being answered, if any, with KeyboardInterrupt; for other threads."""
+        if (connection := self._connection) is not None:
+            connection.interrupt()
 
     def close(self) -> None:
         connection, self._connection = self._connection, None

@@ -1,4 +1,4 @@
-"""The command line: `viewlet shell`, `viewlet run`, `viewlet explain`, `viewlet demo`.
+"""The command line: `viewlet shell`, `viewlet run`, `viewlet explain`, `viewlet ui`, ...
 
 A user error is printed as one red block on standard error and ends the program with exit code 2. A traceback means a
 bug in Viewlet.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -180,6 +181,27 @@ def explain(
     if not created:
         raise SqlError(f"the last statement of {query} is neither a SELECT nor CREATE MATERIALIZED VIEW")
     typer.echo(visible(db.explain(created[0], **({} if stage is None else {"stage": stage}))))
+
+
+@app.command()
+def ui(
+    database: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The database; other processes may use it.")],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of 127.0.0.1; 0 takes a free one.")] = 0,
+) -> None:
+    """Serve a page that shows a database to a browser, without changing it: its graph, its figures, its rows.
+
+    The page is at the address that is printed, which has a secret in it: it is for the person who started this.
+    """
+    import threading
+
+    from viewlet.ui.server import UserInterface
+    from viewlet.ui.subject import Directory
+
+    with UserInterface(Directory(str(database)), port) as page:
+        typer.echo(page.url)
+        typer.echo("Ctrl-C ends it.", err=True)
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
 
 
 class DemoEngine(StrEnum):

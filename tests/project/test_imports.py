@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "viewlet"
 
 BASE = frozenset({"asynchronous", "duckdb_access", "errors", "forks", "interrupts", "types", "changes", "visible"})
 FACADE = frozenset(
-    {"__init__", "__main__", "connection", "adhoc", "cli", "dbapi", "demo", "metrics", "shell", "sqlalchemy"}
+    {"__init__", "__main__", "connection", "adhoc", "cli", "dbapi", "demo", "metrics", "shell", "sqlalchemy", "ui"}
 )
 
 MAY_IMPORT: dict[str, frozenset[str]] = {

@@ -82,11 +82,23 @@ def test_the_demonstration_runs_in_process(python: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [[], ["run"], ["explain"], ["demo"]])
+@pytest.mark.parametrize("command", [[], ["run"], ["explain"], ["demo"], ["ui"]])
 def test_every_command_has_help(python: Path, command: list[str]) -> None:
     done = viewlet(python, *command, "--help")
     assert done.returncode == 0, done.stderr
     assert "Usage: viewlet" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_page_of_a_database_has_its_files(python: Path) -> None:
+    program = """
+import viewlet
+from urllib.request import urlopen
+with viewlet.connect() as db, db.serve_ui() as page:
+    print(*[urlopen(page.url + name).status for name in ("", "page.css", "main.js", "icon.svg")])
+"""
+    done = run(python, "-c", program)
+    assert done.stdout == "200 200 200 200\n", done.stderr
 
 
 @pytest.mark.slow

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from viewlet.streams.host import PartHost
     from viewlet.streams.new_parts import Updates
     from viewlet.tables.base_table import BaseTable
+    from viewlet.ui.server import UserInterface
 
 
 def connect(
@@ -113,6 +114,7 @@ class Connection:
     def __init__(self, session: Session, external_access: bool = False) -> None:
         self._session = session
         self._statements = StatementRunner(self._session, external_access)
+        self._pages: list[UserInterface] = []
 
     def close(self) -> None:
         """Ends the connection; what is not in a directory is forgotten. Closing twice is harmless.
@@ -121,6 +123,8 @@ class Connection:
         does nothing: the fork opens its own.
         """
         if self._session.is_here:
+            while self._pages:
+                self._pages.pop().close()
             self._session.close(self._closes_with_snapshot)
             self._statements.close()
 
@@ -333,6 +337,19 @@ class Connection:
         The stage `"view-tree"` is also drawn, with `format="svg"`.
         """
         return self._session.explain(name, stage, format)
+
+    def serve_ui(self, port: int = 0) -> UserInterface:
+        """Serves a page about this database to a browser on this machine (docs/ui.md), until it or this is closed.
+
+        Its `url` has a secret in it, and lets whoever has it read the database. `port` is a free one if it is 0.
+        """
+        from viewlet.ui.server import UserInterface
+        from viewlet.ui.subject import Subject
+
+        subject = Subject(self._session, self._statements)
+        page = UserInterface(lambda: subject, port)
+        self._pages.append(page)
+        return page
 
     def program(self, name: str, program: Any, *, output: str | None = None, **tables: str) -> None:
         """Declares a view that is an output of a matrix program over tables or views of entries (row, column, value).

@@ -7,10 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
-from viewlet.adhoc import AdHoc, span_of
+from viewlet.adhoc import AdHoc
 from viewlet.changes import did_you_mean, rows_to_arrow
 from viewlet.changes.generated import computed, with_types
 from viewlet.changes.sequences import calls_sequences
+from viewlet.connection.binding import bound_statement, missing_name, naming_lost_views, readable_names
 from viewlet.connection.catalogue_queries import catalogue, show
 from viewlet.connection.database import Database
 from viewlet.connection.definitions import comment_on, create_type, drop_type
@@ -20,8 +21,8 @@ from viewlet.connection.sequences import create_sequence, declared_table, drop_s
 from viewlet.connection.session import Session
 from viewlet.engine.declaration import Declaration, constraint_declaration, declaration
 from viewlet.engine.kinds import kind_defined_by
-from viewlet.errors import DataError, SchemaError, SqlError, UnsupportedError, ViewletError
-from viewlet.hosts.catalogue import LostView, unreadable_stream
+from viewlet.errors import DataError, SchemaError, SqlError, UnsupportedError
+from viewlet.hosts.catalogue import unreadable_stream
 from viewlet.runtime.garbage import collecting_afterwards
 from viewlet.tables.base_table import BaseTable
 from viewlet.types import Column, Constraint, Row, Table, TableKind
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
 
 Elsewhere = Callable[[str, Sequence[str], Database, Callable[[Any], Any]], Any]
 """Answers a query over tables and views; None leaves it to DuckDB, whose answer over given tables it may ask for."""
-
+Question = Callable[[AdHoc, int], Any]
+"""The first rows of an answer, by who asks DuckDB for it and how many."""
 
 MOST_KEYS_MET = 100_000
 """Of more new rows than this, all rows of the table are read instead of those with their keys."""
@@ -66,25 +68,41 @@ class StatementRunner:
 
     def run(self, sql: str) -> Any:
         """The answer of the last statement of `sql`; an error leaves the statements before it done."""
-        from viewlet.sql import bind_statement, expanded, refuse_unstable, split_statements
+        from viewlet.sql import expanded, refuse_unstable, split_statements
 
         answer: Any = None
         with self._session.open() as database:
             for raw in split_statements(sql):
-                try:
-                    known = database.catalogue
-                    raw = expanded(raw, known.types)
-                    bound = bind_statement(raw, known.schemas(), known.aggregates, known.layered)
-                    refuse_unstable(raw, bound, known.schemas())
+                with naming_lost_views(raw, database):
+                    raw = expanded(raw, database.catalogue.types)
+                    bound = bound_statement(raw, database)
+                    refuse_unstable(raw, bound, database.catalogue.schemas())
                     answer = self._run(bound, raw.text, database)
                     settle_sequences(database)
-                except SqlError as error:
-                    if lost := _lost_among(raw.words, database):
-                        raise lost.error() from error
-                    raise
-                except RecursionError:
-                    raise raw.source.error("nested too deeply for the stack of the calling thread") from None
         return answer
+
+    def question(self, text: str) -> Question:
+        """One statement that changes nothing, to be answered without the lock over tables and views as they are now."""
+        from viewlet import sql
+
+        statements = list(sql.split_statements(text))
+        if len(statements) != 1:
+            raise SqlError("one statement at a time is answered here", text)
+        (raw,) = statements
+        with self._session.open() as database, naming_lost_views(raw, database):
+            bound = bound_statement(sql.expanded(raw, database.catalogue.types), database)
+            match bound:
+                case sql.Select() | sql.Explain() | sql.Show() if calls_sequences(raw.text):
+                    raise SqlError("no value of a sequence is taken here: nothing is changed", text)
+                case sql.Select() if self.elsewhere is None:
+                    return self._asked_of_duckdb(bound.sql, database, self._rows_of_call(bound, database))
+                case sql.Select() | sql.Explain() | sql.Show():
+                    answer = self._run(bound, raw.text, database)
+                    return lambda _, most_rows: answer.slice(0, most_rows)
+                case _:
+                    raise SqlError(
+                        "only SELECT, EXPLAIN, SHOW and DESCRIBE are answered here: nothing is changed", text
+                    )
 
     def run_with(self, sql: str, parameters: Parameters) -> Any:
         """Like `run`, for a text with parameters; a row of parameters is inserted as `Connection.insert` does."""
@@ -277,9 +295,14 @@ class StatementRunner:
 
     def _select(self, statement: Select, database: Database) -> Any:
         """The answer of a query; a table function that it reads is computed from tables as they are."""
+        given = self._rows_of_call(statement, database)
+        return self._query(statement.sql, database, statement.sql if given else "", given)
+
+    def _rows_of_call(self, statement: Select, database: Database) -> dict[str, Any]:
+        """The rows of a table function that a query reads, by the name that it has there."""
         call = statement.call
         if call is None:
-            return self._query(statement.sql, database)
+            return {}
         answer = kind_defined_by(call.definition).answer
         assert answer is not None
 
@@ -288,7 +311,7 @@ class StatementRunner:
                 raise unreadable_stream(name)
             return self._arrow_of(name, database, statement.sql)
 
-        return self._query(statement.sql, database, statement.sql, {call.name: answer(call.definition, table)})
+        return {call.name: answer(call.definition, table)}
 
     def _query(self, sql: str, database: Database, text: str = "", given: Mapping[str, Any] | None = None) -> Any:
         """The answer of a query; `text` is the statement of the user that it was made from.
@@ -296,10 +319,10 @@ class StatementRunner:
         Tables that are `given` are read instead of those of the same names.
         """
         known = given or {}
-        names, about = _readable_names(sql, database), catalogue(sql, database)
+        names, about = readable_names(sql, database), catalogue(sql, database)
 
         def ask(tables: Mapping[str, Any]) -> Any:
-            missing = partial(_missing, sql=text or sql, database=database)
+            missing = partial(missing_name, sql=text or sql, database=database)
             return self._adhoc.query(sql, tables, missing, text, about, database.sequences)
 
         stays = text or about or database.transaction is not None or calls_sequences(sql)
@@ -308,6 +331,15 @@ class StatementRunner:
             if found is not None:
                 return found
         return ask({**known, **{name: self._arrow_of(name, database, sql) for name in names if name not in known}})
+
+    def _asked_of_duckdb(self, sql: str, database: Database, given: Mapping[str, Any]) -> Question:
+        """A query with what it reads of tables and views, of which some rows are `given`."""
+        names, about = readable_names(sql, database), catalogue(sql, database)
+        read = {name: self._arrow_of(name, database, sql) for name in names if name not in given}
+        missing = partial(missing_name, sql=sql, database=database)
+        return lambda duckdb, most_rows: duckdb.query(
+            sql, {**given, **read}, missing, catalogue=about, most_rows=most_rows
+        )
 
     def _arrow_of(self, name: str, database: Database, sql: str) -> Any:
         """A table or view as Arrow, made once for all queries until it changes; of some views what `sql` can need."""
@@ -442,42 +474,6 @@ def _rows_asked_for(name: str, database: Database, sql: str) -> Any:
     keys = keys_among(schema, values)
     rows = None if keys is None else database.rows_with_keys(name, keys)
     return None if rows is None else rows_to_arrow(schema.columns, rows.items())
-
-
-def _readable_names(sql: str, database: Database) -> list[str]:
-    """The tables and views whose names occur in a query, if only as a column: DuckDB sorts out which is meant."""
-    from viewlet.sql import split_statements
-    from viewlet.sql.split import unquoted
-
-    words = {unquoted(word).casefold() for raw in split_statements(sql) for word in raw.words}
-    return [
-        name
-        for name, schema in database.catalogue.schemas().items()
-        if name.casefold() in words and not schema.is_forgetful and database.is_readable(name)
-    ]
-
-
-def _lost_among(words: Iterable[str], database: Database) -> LostView | None:
-    """A lost view whose name is in a statement that could not be bound."""
-    from viewlet.sql.split import unquoted
-
-    named = {unquoted(word).casefold() for word in words} if database.catalogue.lost else set()
-    return next((view for view in database.catalogue.lost.values() if view.name.casefold() in named), None)
-
-
-def _missing(name: str, sql: str, database: Database) -> ViewletError:
-    """The error for a table that DuckDB was not given: a stream, or nothing at all."""
-    found = database.catalogue.find(name)
-    if found in database.catalogue.lost:
-        return database.catalogue.lost[found].error()
-    if found is not None:
-        database.check_readable(found)
-    if found is not None and database.catalogue.schemas()[found].is_forgetful:
-        return unreadable_stream(found)
-    span = span_of(sql, name)
-    if found is not None:
-        return SqlError(f"tables and views are in no database and no schema: write {found!r}", sql, span)
-    return SqlError(f"there is no table or view {name!r}" + did_you_mean(name, database.catalogue.schemas()), sql, span)
 
 
 def _note_declared(names: Iterable[str], database: Database) -> None:

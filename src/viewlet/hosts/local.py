@@ -23,6 +23,7 @@ from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer, maintainers
 from viewlet.engine.shape import shape_of
+from viewlet.errors import StateError
 from viewlet.hosts.catalogue import AffectedViews, Catalogue
 from viewlet.hosts.contract import Batch, Signed, Start
 from viewlet.hosts.routes import ROUTED_ROWS
@@ -99,6 +100,8 @@ class LocalHost:
             from viewlet.streams.stamps import Stamps
 
             stamps, storage = Stamps(), self.storage
+            if storage is not None and storage.is_read_only:
+                raise StateError("the parts of streams are read only by the process that has the directory open")
             if storage is not None:
                 stamps = storage.parts = Stamps(lambda: storage.manifest.parts)
             self._warehouse = open_warehouse(

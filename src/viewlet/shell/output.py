@@ -32,7 +32,7 @@ def print_rows(result: Any, format: Format, most_rows: int | None = None) -> Non
         case Format.CSV:
             _print_csv(result)
         case Format.JSON:
-            names, columns = result.column_names, [_values(column) for column in result.columns]
+            names, columns = result.column_names, [values_of(column) for column in result.columns]
             rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
             print(json.dumps(rows, default=_to_json, indent=2))
 
@@ -58,7 +58,7 @@ def _print_table(result: Any, most_rows: int | None) -> None:
 def texts(result: Any) -> tuple[list[str], list[list[str]]]:
     """The names of columns, and their values, as people may see them."""
     columns = [
-        ["NULL" if value is None else one_line(str(value)) for value in _values(each)] for each in result.columns
+        ["NULL" if value is None else one_line(str(value)) for value in values_of(each)] for each in result.columns
     ]
     return [one_line(field.name) for field in result.schema], columns
 
@@ -69,7 +69,7 @@ def _draw(schema: Any, names: list[str], columns: list[list[str]], console: Any)
 
     table = Table(box=box.SIMPLE_HEAD)
     for name, field in zip(names, schema, strict=True):
-        table.add_column(name, justify="right" if _is_number(field.type) else "left", overflow="fold")
+        table.add_column(name, justify="right" if is_number(field.type) else "left", overflow="fold")
     for row in zip(*columns, strict=True):
         table.add_row(*row)
     console.print(table)
@@ -90,14 +90,14 @@ def _print_csv(result: Any) -> None:
     import csv
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    columns = [_values(column) for column in result.columns]
+    columns = [values_of(column) for column in result.columns]
     if sys.stdout.isatty():
         columns = [[one_line(value) if isinstance(value, str) else value for value in column] for column in columns]
     writer.writerow([one_line(name) if sys.stdout.isatty() else name for name in result.column_names])
     writer.writerows(zip(*columns, strict=True))
 
 
-def _values(column: Any) -> list[Any]:
+def values_of(column: Any) -> list[Any]:
     """A column as Python values, or as text where Python has none: dates before the year 1 and after 9999."""
     import pyarrow as pa
 
@@ -111,7 +111,7 @@ def _values(column: Any) -> list[Any]:
             raise DataError(f"a column of the result has values that cannot be shown: {problem}") from error
 
 
-def _is_number(type: Any) -> bool:
+def is_number(type: Any) -> bool:
     import pyarrow.types as kinds
 
     return bool(kinds.is_integer(type) or kinds.is_floating(type) or kinds.is_decimal(type))
