@@ -64,7 +64,7 @@ def test_names_and_no_data(opened: Open) -> None:
     [
         ("CREATE TABLE r AS SELECT 1 AS a", SchemaError, "already a table"),
         ("CREATE TABLE t AS SELECT [1, 2] AS l", UnsupportedError, "CAST 'l'"),
-        ("CREATE TABLE t AS SELECT 1 AS a, 2 AS A", SqlError, "two columns are named 'a'"),
+        ("CREATE TABLE t (a, A) AS SELECT 1, 2", SqlError, "two columns are named 'a'"),
         ("CREATE TABLE t AS SELECT nobody FROM r", SqlError, "nobody"),
         ("CREATE TABLE t (a, b) AS SELECT 1", SqlError, "2 names for 1 columns"),
         ("CREATE TABLE t (a INTEGER) AS SELECT 1", SqlError, "types from the query"),

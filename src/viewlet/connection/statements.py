@@ -401,8 +401,10 @@ def _columns_of(answer: Any, names: Sequence[str], text: str) -> tuple[Column, .
         name, found = written.lower() if written.isidentifier() else written, type_of_arrow(field.type)
         if found is None:
             raise UnsupportedError(f"a column of type {field.type}", f"CAST {written!r} to another type", sql=text)
-        if name in columns:
-            raise SqlError(f"two columns are named {name!r}: give one another name with AS", text)
+        if name in columns and len(columns) < len(names):
+            raise SqlError(f"two columns are named {name!r}", text)
+        free = (each for each in (name, *(f"{name}_{i}" for i in range(1, answer.num_columns))) if each not in columns)
+        name = next(free)
         columns[name] = Column(name, found)
     return tuple(columns.values())
 

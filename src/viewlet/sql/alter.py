@@ -59,6 +59,32 @@ def bind_alter_table(raw: RawStatement, catalog: Mapping[str, Table]) -> AlterTa
     return AlterTable(name, made, rows, constraints, change.dropped)
 
 
+def unique_index(raw: RawStatement, catalog: Mapping[str, Table]) -> RawStatement | None:
+    """CREATE UNIQUE INDEX i ON t (columns), and DROP INDEX i, as ALTER TABLE t ADD and DROP CONSTRAINT i.
+
+    None of other statements, and where there is nothing to add or drop.
+    """
+    words = raw.words
+    exists = 3 if words[3:6] == ("IF", "NOT", "EXISTS") else 2 if words[2:4] == ("IF", "EXISTS") else 0
+    match words:
+        case ("CREATE", "UNIQUE", "INDEX", *_) if words[4 + exists : 7 + exists : 2] == ("ON", "("):
+            name, table, columns = raw.name_at(3 + exists), raw.name_at(5 + exists), words[7 + exists : -1]
+            if words[-1] != ")" or columns[1::2] != (",",) * (len(columns) // 2):
+                raise raw.source.unsupported("this form of UNIQUE INDEX", None, "name the columns alone")
+            if exists and table in catalog and name in dict(catalog[table].unique):
+                return None
+            change = f"ADD CONSTRAINT {quoted(name)} UNIQUE {raw.text_from(6 + exists)}"
+        case ("DROP", "INDEX", *_) if len(words) == 3 + exists:
+            name = raw.name_at(2 + exists)
+            table = next((each.name for each in catalog.values() if name in dict(each.unique)), "")
+            if not table:
+                return None
+            change = f"DROP CONSTRAINT {quoted(name)}"
+        case _:
+            return None
+    return next(split_statements(f"ALTER TABLE {quoted(table)} {change}"))
+
+
 def _with_column_words(raw: RawStatement) -> RawStatement:
     """ALTER TABLE t DROP c and RENAME a TO b with the word COLUMN, which the parser needs."""
     at = 5 if raw.words[2:4] == ("IF", "EXISTS") else 3

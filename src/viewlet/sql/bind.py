@@ -13,7 +13,7 @@ from viewlet.algebra.aggregate_query import AggregateQuery
 from viewlet.algebra.layered_query import LayeredQuery
 from viewlet.algebra.query import Query
 from viewlet.sql.adaptive_views import ADAPTIVE, ADAPTIVE_OPTIONS, AdaptiveOptions, bind_adaptive
-from viewlet.sql.alter import bind_alter_table
+from viewlet.sql.alter import bind_alter_table, unique_index
 from viewlet.sql.auto_cdc import as_query
 from viewlet.sql.copy import bind_copy
 from viewlet.sql.depth import shallow
@@ -104,9 +104,9 @@ def bind_statement(
         return _explain(raw, names)
     if raw.words[0] == "ALTER" and "VIEW" in raw.words[1:3]:
         return _alter_view(raw, catalog)
-    if raw.words[:2] == ("ALTER", "TABLE"):
+    if (altered := unique_index(raw, catalog) or raw).words[:2] == ("ALTER", "TABLE"):
         with quiet():
-            return bind_alter_table(raw, catalog) or Ignored("ALTER TABLE has nothing to do")
+            return bind_alter_table(altered, catalog) or Ignored("ALTER TABLE has nothing to do")
     if raw.words[0] == "COPY":
         return bind_copy(raw, catalog)
     if raw.words[:2] == ("COMMENT", "ON"):
@@ -229,7 +229,7 @@ def _query_view(raw: RawStatement, skip: int, names: Names) -> CreateView:
     return CreateView("query", query, definition, sources, select_sql=raw.text_from(skip))
 
 
-def _show(raw: RawStatement, catalog: Mapping[str, Table]) -> Show | None:
+def _show(raw: RawStatement, catalog: Mapping[str, Table]) -> Show | Select | None:
     """SHOW [ALL] TABLES, SHOW VIEWS, DESCRIBE name and SHOW COLUMNS FROM name; DuckDB describes everything else."""
     match raw.words:
         case ("SHOW", "TABLES") | ("SHOW", "ALL", "TABLES"):
@@ -242,6 +242,8 @@ def _show(raw: RawStatement, catalog: Mapping[str, Table]) -> Show | None:
             | ("SHOW", "COLUMNS", "FROM" | "IN", _)
         ):
             return Show("COLUMNS", _known_name(raw, len(raw.words) - 1, "table or view", catalog))
+        case ("SHOW", "SELECT" | "WITH" | "FROM" | "VALUES", *_):
+            return Select(f"DESCRIBE {raw.text_from(1)}")
         case _:
             return None
 
@@ -278,7 +280,7 @@ _GUARDS = ("access", "allow", "auto", "extension", "lock", "path", "directo", "s
 
 
 def _ignored(raw: RawStatement) -> Ignored | None:
-    """SET, RESET, PRAGMA and CREATE INDEX, which other databases need and which nothing here depends on."""
+    """SET, RESET, PRAGMA, CREATE INDEX and DROP INDEX, which other databases need and which nothing here depends on."""
     match raw.words:
         case ("PRAGMA", name, *rest) if (rest[:1] == ["="] or name.startswith(("ENABLE_", "DISABLE_"))) and not any(
             guard in name.lower() for guard in _GUARDS
@@ -290,8 +292,10 @@ def _ignored(raw: RawStatement) -> Ignored | None:
             if any(guard in setting for guard in _GUARDS):
                 return None  # a script that relies on these has to fail
             return Ignored(f"{raw.words[0]} does nothing here: there is no setting {setting!r}")
-        case ("CREATE", "INDEX", *_):
-            return Ignored("CREATE INDEX does nothing here: views make the indexes that they need")
+        case ("CREATE", "UNIQUE", "INDEX", "IF", "NOT", "EXISTS", *_):
+            return Ignored("CREATE UNIQUE INDEX has nothing to do")
+        case ("CREATE" | "DROP", "INDEX", *_):
+            return Ignored(f"{raw.words[0]} INDEX does nothing here: views make the indexes that they need")
         case _:
             return None
 
@@ -357,6 +361,7 @@ def _comment(raw: RawStatement, catalog: Mapping[str, Table]) -> Comment:
 def _create(node: exp.Create, raw: RawStatement, names: Names) -> Statement:
     if node.kind == "TABLE":
         kind, _ = create_kind(raw)
+        _check_replaces(node, raw.source)
         replaces = bool(node.args.get("replace"))
         if replaces and kind is not TableKind.TABLE:
             raise raw.source.unsupported(f"CREATE OR REPLACE {kind.value}", node.this, "DROP it first")
@@ -370,8 +375,14 @@ def _create(node: exp.Create, raw: RawStatement, names: Names) -> Statement:
     raise raw.source.unsupported(f"CREATE {node.kind}", node.this)
 
 
+def _check_replaces(node: exp.Create, source: Source) -> None:
+    if node.args.get("replace") and node.args.get("exists"):
+        raise source.error("OR REPLACE and IF NOT EXISTS exclude each other: leave one out", node.this)
+
+
 def _create_table_as(node: exp.Create, raw: RawStatement) -> CreateTable:
     """CREATE TABLE name [(columns)] AS query [WITH [NO] DATA], whose query DuckDB answers."""
+    _check_replaces(node, raw.source)
     (kind, _), listed = create_kind(raw), isinstance(node.this, exp.Schema)
     target = node.this.this if listed else node.this
     columns = node.this.expressions if listed else []

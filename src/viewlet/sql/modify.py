@@ -12,14 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp, parse_one
+from sqlglot.helper import ensure_list
 
 from viewlet.sql.key_condition import keys_of
-from viewlet.sql.scope import unknown
+from viewlet.sql.parser import BY_NAME, OVERRIDING
+from viewlet.sql.result_columns import result_columns
 from viewlet.sql.source import Source, name_of, quoted, sql_of
 from viewlet.sql.statements import Modify, NewRows, Returning
-from viewlet.sql.syntax import check_target
-from viewlet.sql.tables import table_name
-from viewlet.types import Column, Table, TableKind
+from viewlet.sql.target import Target, find_target, is_default, refuse, text_of
+from viewlet.types import Table
 
 MODIFYING = (exp.Insert, exp.Delete, exp.Update, exp.Merge, exp.TruncateTable)
 NEW_ROWS = "new rows"
@@ -44,128 +45,18 @@ def bind_modify(node: exp.Expr, source: Source, catalog: Mapping[str, Table]) ->
             return _truncate(node, source, catalog)
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """The table that a statement changes, and the name that the statement has for it."""
-
-    table: Table
-    alias: str
-    source: Source
-    names: frozenset[str]
-    """Those of tables, views and columns, which the names of the query itself have to differ from."""
-
-    @property
-    def read(self) -> str:
-        return f"{quoted(self.table.name)} AS {quoted(self.alias)}"
-
-    def fresh(self, name: str) -> str:
-        """A name that nothing else in the query has."""
-        while name in self.names:
-            name += " "
-        return name
-
-    @property
-    def number(self) -> str:
-        """The column of row numbers."""
-        return f"{quoted(self.alias)}.{quoted(self.fresh('row number'))}"
-
-    @property
-    def numbered(self) -> str:
-        """The rows of the table with their numbers, as a common table expression."""
-        number = quoted(self.fresh("row number"))
-        rows = f"SELECT *, row_number() OVER () AS {number} FROM {quoted(self.table.name)}"
-        return f"{quoted(self.fresh('target rows'))} AS MATERIALIZED ({rows})"
-
-    @property
-    def read_numbered(self) -> str:
-        return f"{quoted(self.fresh('target rows'))} AS {quoted(self.alias)}"
-
-    def cell(self, name: str) -> str:
-        return f"{quoted(self.alias)}.{quoted(name)}"
-
-    def row(self) -> str:
-        """A row as it is."""
-        return ", ".join(self.cell(name) for name in self.table.column_names)
-
-    def new_row(self, values: Mapping[str, str]) -> str:
-        """A row of given values, and the defaults of the other columns."""
-        return ", ".join(_cast(values.get(column.name, _default(column)), column) for column in self.table.columns)
-
-    def default(self, name: str) -> str:
-        """What DEFAULT means for a column."""
-        return _default(self.table.columns[self.table.column_names.index(name)])
-
-    def change(self, values: Mapping[str, str] | None, is_new: bool = False) -> str:
-        """What a row was, and what it becomes: given values, and what it was in the other columns; None if it goes."""
-        columns = self.table.columns
-        olds = ["NULL" if is_new else self.cell(column.name) for column in columns]
-        others = [_default(column) for column in columns] if is_new else olds
-        news = ["NULL" if values is None else values.get(c.name, cell) for c, cell in zip(columns, others, strict=True)]
-        return ", ".join(
-            f"CAST({cell} AS {column.type}) AS {quoted(f'{side} {i}')}"
-            for side, cells in (("old", olds), ("new", news))
-            for i, (cell, column) in enumerate(zip(cells, columns, strict=True))
-        )
-
-    def named(self, column: exp.Expr) -> str:
-        """The name of a column of the table that a statement sets."""
-        name = name_of(column.this if isinstance(column, exp.Column) else column)
-        if name not in self.table.column_names:
-            raise self.source.error(unknown("column", name, self.table.column_names), column)
-        return name
-
-    @property
-    def settable(self) -> tuple[str, ...]:
-        """The columns that statements may say something about besides DEFAULT."""
-        return tuple(column.name for column in self.table.columns if not column.always)
-
-    def check_settable(self, name: str, value: exp.Expr | None) -> None:
-        """Refuses a value for a column that is always generated."""
-        if name not in self.settable and (value is None or not _is_default(value)):
-            raise self.source.error(f"column '{name}' is GENERATED ALWAYS: leave it out, or say DEFAULT", value)
-
-
-def _default(column: Column) -> str:
-    return "NULL" if column.default is None else column.default
-
-
-def _is_default(value: exp.Expr) -> bool:
-    """The word DEFAULT, which the parser takes for a name."""
-    return isinstance(value, exp.Column | exp.Var) and value.sql().upper() == "DEFAULT"
-
-
-def _target(node: exp.Expr, source: Source, catalog: Mapping[str, Table], alias: bool = True) -> _Target:
-    name = table_name(node, source)
-    if name not in catalog:
-        raise source.error(unknown("table", name, catalog), node)
-    if catalog[name].kind is TableKind.VIEW:
-        raise source.error(f"'{name}' is a view: change the tables it reads", node)
-    check_target(node, source, alias=alias)
-    written = node.args.get("alias")
-    names = frozenset(catalog).union(catalog[name].column_names)
-    return _Target(catalog[name], name if written is None else name_of(written.this), source, names)
-
-
-def _refuse(node: exp.Expr, source: Source, *clauses: str) -> None:
-    for clause in clauses:
-        if node.args.get(clause):
-            where = node.args[clause]
-            raise source.unsupported(
-                f"{node.key.upper()} with {clause.strip('_').upper()}",
-                where if isinstance(where, exp.Expr) else None,
-            )
-
-
 # -- INSERT ---------------------------------------------------------------------------------------------------------
 
 
 def _insert(node: exp.Insert, source: Source, catalog: Mapping[str, Table]) -> Modify:
-    _refuse(node, source, "overwrite", "partition", "ignore")
+    refuse(node, source, "overwrite", "partition", "ignore")
     is_listed = isinstance(node.this, exp.Schema)
-    target = _target(node.this.this if is_listed else node.this, source, catalog)
+    target = find_target(node.this.this if is_listed else node.this, source, catalog)
+    if node.this.meta.get(OVERRIDING) and len(target.settable) < len(target.table.columns):
+        raise source.unsupported("OVERRIDING of columns that are GENERATED ALWAYS", node.this)
     names = _listed(target, node.this.expressions) if is_listed else _unlisted(node.expression, target)
     if node.args.get("by_name"):
-        names = _names_of(node.expression, target)
+        names = _names_of(node, target, catalog)
     rows = _new_rows(node, target, names)
     conflict, alternative = node.args.get("conflict"), str(node.args.get("alternative") or "").upper()
     returning = _returning(node, target)
@@ -180,14 +71,14 @@ def _insert(node: exp.Insert, source: Source, catalog: Mapping[str, Table]) -> M
     return Modify("merge", target.table.name, changes, source.text, None, new_rows, returning, several)
 
 
-def _unlisted(rows: exp.Expr | None, target: _Target) -> Sequence[str]:
+def _unlisted(rows: exp.Expr | None, target: Target) -> Sequence[str]:
     """The columns that an INSERT without a list is for: all, or all that can be set where it has no more values."""
     first = rows.expressions[0] if isinstance(rows, exp.Values) else rows
     values = first.expressions if isinstance(first, exp.Tuple | exp.Select) else [first]
     return target.table.column_names if len(values) == len(target.table.columns) else target.settable
 
 
-def _listed(target: _Target, columns: Iterable[exp.Expr]) -> Sequence[str]:
+def _listed(target: Target, columns: Iterable[exp.Expr]) -> Sequence[str]:
     names: list[str] = []
     for column in columns:
         if not isinstance(column, exp.Identifier):
@@ -199,9 +90,11 @@ def _listed(target: _Target, columns: Iterable[exp.Expr]) -> Sequence[str]:
     return names
 
 
-def _new_rows(node: exp.Insert, target: _Target, names: Sequence[str]) -> str:
+def _new_rows(node: exp.Insert, target: Target, names: Sequence[str]) -> str:
     """The rows that an INSERT brings for the named columns, in the columns of the table."""
     if node.args.get("default"):
+        if isinstance(node.this, exp.Schema):
+            raise target.source.error("DEFAULT VALUES are for all columns: leave their list out", node.this)
         return f"SELECT {target.new_row({})}"
     if not isinstance(node.expression, exp.Query | exp.Values):
         raise target.source.error("INSERT needs VALUES or a query", node)
@@ -214,28 +107,29 @@ def _new_rows(node: exp.Insert, target: _Target, names: Sequence[str]) -> str:
             target.check_settable(name, None)
     given = ", ".join(quoted(name) for name in names)
     cells = target.new_row({name: quoted(name) for name in names})
-    text = _text(rows, target.source)
+    text = text_of(rows, target.source)
     if not _has_known_width(rows):  # a list of names may be shorter than the rows, and a UNION may not
         text = f"SELECT {', '.join(['NULL'] * len(names))} WHERE FALSE UNION ALL ({text})"
     return f"SELECT {cells} FROM ({text}) AS new_rows({given})"
 
 
-def _fill_in_defaults(rows: exp.Values, names: Sequence[str], target: _Target) -> None:
+def _fill_in_defaults(rows: exp.Values, names: Sequence[str], target: Target) -> None:
     """VALUES (1, DEFAULT)"""
     for row in rows.expressions:
         cells = row.expressions if isinstance(row, exp.Tuple) else [row]
         for name, cell in zip(names, cells, strict=True):
             target.check_settable(name, cell)
-            if _is_default(cell):
+            if is_default(cell):
                 cell.replace(parse_one(target.default(name), read="duckdb"))
 
 
-def _names_of(rows: exp.Expr, target: _Target) -> Sequence[str]:
+def _names_of(node: exp.Insert, target: Target, catalog: Mapping[str, Table]) -> Sequence[str]:
     """The columns that the query of INSERT BY NAME is for."""
-    selects = rows.selects if isinstance(rows, exp.Query) else []
-    if not selects or any(each.is_star for each in selects):
+    rows = node.expression
+    names = result_columns(rows, catalog, node.args.get("with_")) if isinstance(rows, exp.Query) else None
+    if names is None or isinstance(rows, exp.Values):
         raise target.source.unsupported("INSERT BY NAME of this query", rows, "name its columns")
-    return _listed(target, (exp.to_identifier(each.alias_or_name, quoted=True) for each in selects))
+    return _listed(target, (exp.to_identifier(name, quoted=True) for name in names))
 
 
 def _with_clause(node: exp.Expr, rows: exp.Expr) -> exp.Expr:
@@ -265,17 +159,22 @@ def _has_known_width(rows: exp.Expr) -> bool:
     return bool(rows.selects) and not any(each.is_star or each.find(exp.Columns) for each in rows.selects)
 
 
-def _on_conflict(target: _Target, conflict: exp.Expr | None, alternative: str) -> str:
+def _on_conflict(target: Target, conflict: exp.Expr | None, alternative: str) -> str:
     """What an INSERT does with rows that conflict with others: REPLACE, DO NOTHING or DO UPDATE."""
     if conflict is None:
         if alternative not in ("REPLACE", "IGNORE"):
             raise target.source.unsupported(f"INSERT OR {alternative}", None)
         return "REPLACE" if alternative == "REPLACE" else "DO NOTHING"
-    _refuse(conflict, target.source, "duplicate", "constraint", "index_predicate")
-    return str(conflict.args["action"].name).upper()
+    if alternative:
+        raise target.source.error(f"OR {alternative} and ON CONFLICT exclude each other: leave one out", conflict)
+    refuse(conflict, target.source, "duplicate", "constraint", "index_predicate")
+    action = str(conflict.args["action"].name).upper()
+    if action not in ("DO NOTHING", "DO UPDATE"):
+        raise target.source.error("ON CONFLICT takes DO NOTHING or DO UPDATE", conflict)
+    return action
 
 
-def _conflict_keys(target: _Target, conflict: exp.Expr | None, action: str) -> list[tuple[str, ...]]:
+def _conflict_keys(target: Target, conflict: exp.Expr | None, action: str) -> list[tuple[str, ...]]:
     """The columns in which rows conflict if they are equal: those that are named, or of the keys that there are."""
     table, source = target.table, target.source
     known = [*([table.primary_key] if table.primary_key else []), *(columns for _, columns in table.unique)]
@@ -295,7 +194,7 @@ def _conflict_keys(target: _Target, conflict: exp.Expr | None, action: str) -> l
 
 
 def _conflicting(
-    target: _Target, conflict: exp.Expr | None, action: str, given: Sequence[str], keys: Sequence[tuple[str, ...]]
+    target: Target, conflict: exp.Expr | None, action: str, given: Sequence[str], keys: Sequence[tuple[str, ...]]
 ) -> str:
     """The changes of an INSERT of some columns whose rows may conflict by one of some keys.
 
@@ -331,7 +230,7 @@ def _conflicting(
     if conflict is not None:
         values = _assigned(target, conflict.expressions, True)
         where = conflict.args.get("where")
-        condition = "" if where is None else f" WHERE {_text(_qualified(where.this, target), target.source)}"
+        condition = "" if where is None else f" WHERE {text_of(_qualified(where.this, target), target.source)}"
     joined = f"{target.read} JOIN {chosen_rows} AS excluded ON {same}"
     replaced = f"SELECT 'UPDATE', {target.change(values)} FROM {joined}{condition}"
     return f"{incoming} {added} UNION ALL {replaced}"
@@ -341,11 +240,11 @@ def _conflicting(
 
 
 def _delete(node: exp.Delete, source: Source, catalog: Mapping[str, Table]) -> Modify:
-    _refuse(node, source, "limit", "order", "tables")
-    target = _target(node.this, source, catalog)
+    refuse(node, source, "limit", "order", "tables")
+    target = find_target(node.this, source, catalog)
     where, using = _where(node, source), node.args.get("using")
     if using:
-        others = ", ".join(_text(each, source) for each in using)
+        others = ", ".join(text_of(each, source) for each in using)
         ctes = _common_tables(node, source, target.numbered)
         found = f"EXISTS (SELECT 1 FROM {others}{where})"
         rows, keys = f"{ctes}SELECT {target.row()} FROM {target.read_numbered} WHERE {found}", None
@@ -358,16 +257,16 @@ def _delete(node: exp.Delete, source: Source, catalog: Mapping[str, Table]) -> M
 
 
 def _truncate(node: exp.TruncateTable, source: Source, catalog: Mapping[str, Table]) -> Modify:
-    _refuse(node, source, "is_database", "exists", "only", "cluster", "identity", "option", "partition")
+    refuse(node, source, "is_database", "exists", "only", "cluster", "identity", "option", "partition")
     if len(node.expressions) != 1:
         raise source.unsupported("TRUNCATE of several tables", node.expressions[1])
-    target = _target(node.expressions[0], source, catalog, alias=False)
+    target = find_target(node.expressions[0], source, catalog, alias=False)
     return Modify("delete", target.table.name, f"SELECT {target.row()} FROM {target.read}", source.text)
 
 
 def _update(node: exp.Update, source: Source, catalog: Mapping[str, Table]) -> Modify:
-    _refuse(node, source, "limit", "order")
-    target = _target(node.this, source, catalog)
+    refuse(node, source, "limit", "order")
+    target = find_target(node.this, source, catalog)
     change = target.change(_assigned(target, node.expressions, False))
     where, others = _where(node, source), node.args.get("from_")
     if others is None:
@@ -377,7 +276,7 @@ def _update(node: exp.Update, source: Source, catalog: Mapping[str, Table]) -> M
         )
     else:
         once = f"QUALIFY row_number() OVER (PARTITION BY {target.number}) = 1"
-        joined = f"{target.read_numbered}, {_text(others.this, source)}"
+        joined = f"{target.read_numbered}, {text_of(others.this, source)}"
         ctes = _common_tables(node, source, target.numbered)
         changes, keys = f"{ctes}SELECT {change} FROM {joined}{where} {once}", None
     return Modify("update", target.table.name, changes, source.text, keys, returning=_returning(node, target))
@@ -385,20 +284,20 @@ def _update(node: exp.Update, source: Source, catalog: Mapping[str, Table]) -> M
 
 def _where(node: exp.Expr, source: Source) -> str:
     where = node.args.get("where")
-    return "" if where is None else f" WHERE {_text(where.this, source)}"
+    return "" if where is None else f" WHERE {text_of(where.this, source)}"
 
 
 def _common_tables(node: exp.Expr, source: Source, *others: str) -> str:
     """The WITH clause of a statement, with some more common table expressions."""
     clause = node.args.get("with_")
-    written = [] if clause is None else [_text(each, source) for each in clause.expressions]
+    written = [] if clause is None else [text_of(each, source) for each in clause.expressions]
     if not written and not others:
         return ""
     recursive = "RECURSIVE " if clause is not None and clause.args.get("recursive") else ""
     return f"WITH {recursive}{', '.join([*others, *written])} "
 
 
-def _assigned(target: _Target, assignments: Iterable[exp.Expr], qualified: bool) -> dict[str, str]:
+def _assigned(target: Target, assignments: Iterable[exp.Expr], qualified: bool) -> dict[str, str]:
     """The values of SET; names without a table mean the target where they are to be `qualified`."""
     source, values = target.source, dict[str, str]()
     for assignment in assignments:
@@ -407,25 +306,31 @@ def _assigned(target: _Target, assignments: Iterable[exp.Expr], qualified: bool)
             if name in values:
                 raise source.error(f"column '{name}' is set twice", column)
             target.check_settable(name, value)
-            is_default = _is_default(value)
-            values[name] = (
-                target.default(name) if is_default else _text(_qualified(value, target) if qualified else value, source)
-            )
+            if is_default(value):
+                values[name] = target.default(name)
+            else:
+                values[name] = text_of(_qualified(value, target) if qualified else value, source)
     return values
 
 
 def _pairs(assignment: exp.Expr, source: Source) -> Iterator[tuple[exp.Column, exp.Expr]]:
     """The columns that one assignment of SET names, with their values."""
-    left, right = assignment.args.get("this"), assignment.args.get("expression")
-    lefts = left.expressions if isinstance(left, exp.Tuple) else [left]
-    rights = right.expressions if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple) else [right]
+    left, right = assignment.this, assignment.expression
+    lefts, rights = [left.this if isinstance(left, exp.Paren) else left], [right]
+    if isinstance(left, exp.Tuple):
+        lefts = left.expressions
+        is_row = isinstance(right, exp.Tuple) or (isinstance(right, exp.Anonymous) and right.name.upper() == "ROW")
+        rights = right.expressions if is_row else [right] * len(lefts)  # one value is for all of them
     is_understood = isinstance(assignment, exp.EQ) and all(isinstance(each, exp.Column) for each in lefts)
-    if not is_understood or len(lefts) != len(rights):
+    if not is_understood or len(lefts) != len(rights) or (len(lefts) > 1 and isinstance(right, exp.Query)):
         raise source.unsupported(f"SET {sql_of(assignment)}", assignment)
+    for column in lefts:
+        if column.table:
+            raise source.error("SET names columns without their table", column)
     yield from zip(lefts, rights, strict=True)
 
 
-def _qualified(node: exp.Expr, target: _Target) -> exp.Expr:
+def _qualified(node: exp.Expr, target: Target) -> exp.Expr:
     """An expression whose columns without a table are those of the target; queries inside are left as they are."""
 
     def qualify(part: exp.Expr) -> exp.Expr:
@@ -444,9 +349,10 @@ def _merge(node: exp.Merge, source: Source, catalog: Mapping[str, Table]) -> Mod
 
     In each of these groups the first clause counts whose condition holds. A row of t may be changed once.
     """
-    target = _target(node.this, source, catalog)
+    target = find_target(node.this, source, catalog)
     using, on = node.args["using"], _merge_condition(node, target)
-    read, others, name = target.read_numbered, _text(using, source), using.alias_or_name
+    read, others = target.read_numbered, text_of(using, source)
+    incoming = _Incoming(using.alias_or_name, result_columns(using, catalog, node.args.get("with_")), target)
     groups = {
         "matched": f"FROM {read} JOIN {others} ON {on}",
         "by target": f"FROM {others} ANTI JOIN {read} ON {on}",
@@ -459,14 +365,14 @@ def _merge(node: exp.Merge, source: Source, catalog: Mapping[str, Table]) -> Mod
         if "TRUE" in before[group]:
             raise source.error("no row reaches this clause: one before it has no condition", when)
         condition = when.args.get("condition")
-        holds = "TRUE" if condition is None else f"({_text(condition, source)}) IS TRUE"
+        holds = "TRUE" if condition is None else f"({text_of(condition, source)}) IS TRUE"
         found = " AND ".join([holds, *(f"NOT ({each})" for each in before[group])])
         before[group].append(holds)
-        done = _merge_action(when, group, target, name)
+        done = _merge_action(when, group, target, incoming)
         if done is not None:
             action, change = done
             number = "NULL" if group == "by target" else target.number
-            what = f"'{action}' AS {ACTION}, {change}, {number} AS {_CHANGED}"
+            what = f"{action} AS {ACTION}, {change}, {number} AS {_CHANGED}"
             selects.append(f"SELECT {what} {groups[group]} WHERE {found}")
     if not selects:
         nothing = target.change(None, is_new=True)
@@ -478,66 +384,109 @@ def _merge(node: exp.Merge, source: Source, catalog: Mapping[str, Table]) -> Mod
     return Modify("merge", target.table.name, ctes + sql, source.text, returning=_returning(node, target))
 
 
-def _merge_condition(node: exp.Merge, target: _Target) -> str:
+def _merge_condition(node: exp.Merge, target: Target) -> str:
     columns = node.args.get("using_cond")
     if not columns:
-        return f"({_text(node.args['on'], target.source)})"
+        return f"({text_of(node.args['on'], target.source)})"
     other = quoted(node.args["using"].alias_or_name)
     return " AND ".join(f"{target.cell(target.named(each))} = {other}.{quoted(name_of(each))}" for each in columns)
 
 
-def _merge_action(when: exp.Expr, group: str, target: _Target, other: str) -> tuple[str, str] | None:
-    """What a clause of MERGE does, and the change of its rows; None if nothing."""
+@dataclass(frozen=True, slots=True)
+class _Incoming:
+    """The rows that MERGE reads beside the target."""
+
+    alias: str
+    columns: Sequence[str] | None
+    target: Target
+
+    def values(self, clause: exp.Expr, star: exp.Expr | None) -> dict[str, str]:
+        """What `*` gives the columns of the target: the columns of the source in their order, or those BY NAME."""
+        source, settable = self.target.source, self.target.settable
+        if self.columns is None:
+            raise source.unsupported(f"{sql_of(clause)} of this source", clause, "name its columns")
+        every = self.target.table.column_names
+        if star is not None and star.meta.get(BY_NAME):
+            names = [self.target.named(exp.to_identifier(name, quoted=True)) for name in self.columns]
+        elif len(self.columns) in (len(every), len(settable)):
+            names = list(every if len(self.columns) == len(every) else settable)
+        else:
+            raise source.error(f"the source has {len(self.columns)} columns for {len(every)}: say BY NAME", clause)
+        return {
+            name: f"{quoted(self.alias)}.{quoted(column)}"
+            for name, column in zip(names, self.columns, strict=True)
+            if name in settable
+        }
+
+
+def _merge_action(when: exp.Expr, group: str, target: Target, incoming: _Incoming) -> tuple[str, str] | None:
+    """What a clause of MERGE does, as SQL, and the change of its rows; None if nothing."""
     then, source = when.args["then"], target.source
-    every = {name: f"{quoted(other)}.{quoted(name)}" for name in target.settable}
     match then:
         case exp.Update() if group != "by target":
-            is_every = not then.expressions or isinstance(then.expressions[0], exp.Star)
-            if is_every and group == "by source":
-                raise source.error("there is no row that UPDATE could take values from", then)
-            return "UPDATE", target.change(every if is_every else _assigned(target, then.expressions, False))
+            return "'UPDATE'", target.change(_merge_assignments(then, group, target, incoming))
         case exp.Insert() if group == "by target":
-            return "INSERT", target.change(_merge_values(then, every, target), is_new=True)
+            return "'INSERT'", target.change(_merge_values(then, target, incoming), is_new=True)
         case exp.Var() if then.name.upper() == "DELETE" and group != "by target":
-            return "DELETE", target.change(None)
+            return "'DELETE'", target.change(None)
         case exp.Var() if then.name.upper() == "DO NOTHING":
             return None
+        case exp.Var() if then.name.upper() == "ERROR":
+            message = exp.Literal.string(f"a row of MERGE is an error: {sql_of(when)}")
+            return f"error({message.sql('duckdb')})", target.change(None, is_new=group == "by target")
         case _:
             raise source.unsupported(f"{sql_of(then)} in this clause of MERGE", when)
 
 
-def _merge_values(then: exp.Insert, every: dict[str, str], target: _Target) -> dict[str, str]:
-    """The values of the row that a clause of MERGE inserts."""
+def _merge_assignments(then: exp.Update, group: str, target: Target, incoming: _Incoming) -> dict[str, str]:
+    """The values that a clause of MERGE sets."""
+    first = next(iter(ensure_list(then.args.get("expressions") or [])), None)
+    if first is not None and not isinstance(first, exp.Star):
+        return _assigned(target, then.expressions, False)
+    if group == "by source":
+        raise target.source.error("there is no row that UPDATE could take values from", then)
+    return incoming.values(then, first)
+
+
+def _merge_values(then: exp.Insert, target: Target, incoming: _Incoming) -> dict[str, str]:
+    """The values of the row that a clause of MERGE inserts; the other columns have their defaults."""
     source, columns, values = target.source, then.this, then.expression
-    if columns is not None and not isinstance(columns, exp.Tuple | exp.Star):
-        columns = exp.Tuple(expressions=[columns])
+    if columns is None or isinstance(columns, exp.Star):
+        if not isinstance(values, exp.Tuple):
+            return incoming.values(then, columns)
+        columns = exp.Tuple()
+    listed = columns.expressions if isinstance(columns, exp.Tuple) else [columns]
     if not isinstance(values, exp.Tuple):
-        if isinstance(columns, exp.Tuple) and sql_of(columns).upper().strip("()") != "BY AS NAME":
-            raise source.error("INSERT needs VALUES", then)
-        return every
-    listed = columns.expressions if isinstance(columns, exp.Tuple) else []
+        if len(listed) == 1 and is_default(listed[0]):  # DEFAULT VALUES
+            return {}
+        raise source.error("INSERT needs VALUES", then)
     names = [target.named(each) for each in listed] or list(target.settable)
     if len(set(names)) < len(names):
         raise source.error("a column is listed twice", then)
     if len(names) != len(values.expressions):
         raise source.error(f"{len(values.expressions)} values for {len(names)} columns", then)
-    for name, value in zip(names, values.expressions, strict=True):
+    given = dict(zip(names, values.expressions, strict=True))
+    for name, value in given.items():
         target.check_settable(name, value)
-    return {name: _text(value, source) for name, value in zip(names, values.expressions, strict=True)}
+    return {name: text_of(value, source) for name, value in given.items() if not is_default(value)}
 
 
-# -- text -----------------------------------------------------------------------------------------------------------
+# -- RETURNING ---------------------------------------------------------------------------------------------------------
 
 
-def _returning(node: exp.Expr, target: _Target) -> Returning | None:
+def _returning(node: exp.Expr, target: Target) -> Returning | None:
     """The query that RETURNING stands for, over the changed rows under the name of the table."""
     clause = node.args.get("returning")
     if clause is None:
         return None
-    _refuse(clause, target.source, "into")
+    refuse(clause, target.source, "into")
+    for part in clause.find_all(exp.AggFunc, exp.Window):
+        if part.find_ancestor(exp.Query) is None:
+            raise target.source.error("RETURNING is about one row: it takes no aggregate and no window", part)
     every = ", ".join(map(target.cell, target.table.column_names))  # what MERGE did is no column of the table
     columns = ", ".join(
-        every if each.is_star and not _star_options(each) else _text(each, target.source) for each in clause.expressions
+        every if each.is_star and not _star_options(each) else text_of(each, target.source)
+        for each in clause.expressions
     )
     name = target.fresh(CHANGED_ROWS)
     sql = f"SELECT {columns} FROM {quoted(name)} AS {quoted(target.alias)}"
@@ -548,15 +497,3 @@ def _star_options(node: exp.Expr) -> bool:
     """Whether `*` or `t.*` is followed by EXCLUDE, REPLACE or RENAME."""
     star = node.this if isinstance(node, exp.Column) else node
     return any(star.args.values())
-
-
-def _text(node: exp.Expr, source: Source) -> str:
-    """A part of the statement as SQL of DuckDB."""
-    try:
-        return node.sql("duckdb")
-    except Exception:  # the generator fails in its own ways on trees it does not expect
-        raise source.unsupported(f"{node.key.upper()} here", node) from None
-
-
-def _cast(sql: str, column: Column) -> str:
-    return f"CAST({sql} AS {column.type}) AS {quoted(column.name)}"

@@ -7,13 +7,15 @@ the generator cannot express something, it logs that. Neither belongs on a user'
 from __future__ import annotations
 
 import logging
+import re
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -58,10 +60,34 @@ def _date_diff(arguments: list[exp.Expr]) -> exp.DateDiff:
 
 MISREAD = "misread"
 """In the meta of a node: its arguments are not those of the function."""
+OVERRIDING = "overriding"
+"""In the meta of the table of an INSERT: values are given to columns that are always generated."""
+BY_NAME = "by_name"
+"""In the meta of the star of a clause of MERGE: it stands for the columns of the source by their names."""
+
+
+class _WithoutDollarQuotes(DuckDB.Tokenizer):
+    HEREDOC_STRINGS: ClassVar[list[str | tuple[str, str]]] = []
+
+
+_DOLLAR_QUOTE = re.compile(r"\$([^\W\d]\w*)?\$")
+
+
+def tokens_of(sql: str) -> list[Token]:
+    """The tokens of a text. sqlglot takes the `$1+$` of `$1+$2` for an opening quote."""
+    dialect = Dialect.get_or_raise("duckdb")
+    if _DOLLAR_QUOTE.search(sql) is None:
+        return list(_WithoutDollarQuotes(dialect=dialect).tokenize(sql))
+    return list(dialect.tokenize(sql))
 
 
 class _Parser(DuckDBParser):
     """Notes the token at which a statement turned into a bare command, and refuses what sqlglot passes over."""
+
+    CONFLICT_ACTIONS: ClassVar[dict[str, Sequence[str | Sequence[str]]]] = {
+        **DuckDBParser.CONFLICT_ACTIONS,
+        "ERROR": (),  # what a clause of MERGE may do
+    }
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
         **DuckDBParser.FUNCTIONS,
@@ -93,6 +119,33 @@ class _Parser(DuckDBParser):
 
         return super()._parse_csv(item, sep)
 
+    def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
+        begins = self._curr is not None and self._curr.token_type is TokenType.ALIAS
+        alias = super()._parse_table_alias(alias_tokens)
+        if alias is None and begins and self._index >= len(self._tokens):
+            self.raise_error("a name is expected after AS", self._prev)
+        return alias
+
+    def _parse_insert_table(self) -> exp.Expr | None:
+        """With BY POSITION, which is what INSERT does, and OVERRIDING, which is noted."""
+        table = super()._parse_insert_table()
+        self._match_text_seq("BY", "POSITION")
+        if table is not None and self._match_text_seq("OVERRIDING"):
+            if not (self._match_texts(("SYSTEM", "USER")) and self._match_text_seq("VALUE")):
+                self.raise_error("SYSTEM VALUE or USER VALUE is expected after OVERRIDING")
+            table.meta[OVERRIDING] = True
+        return table
+
+    def _parse_star(self) -> exp.Expr | None:
+        """With BY NAME and BY POSITION, which stand for a star in the clauses of MERGE."""
+        if self._prev is not None and self._prev.text.upper() in ("INSERT", "UPDATE"):
+            for order in ("NAME", "POSITION"):
+                if self._match_text_seq("BY", order):
+                    star = super()._parse_star() or exp.Star()
+                    star.meta[BY_NAME] = order == "NAME"
+                    return star
+        return super()._parse_star()
+
     def _parse_pipe_syntax_query(self, query: exp.Query) -> exp.Query | None:
         self.raise_error("|> is not supported; write a SELECT over a subquery")
         return None
@@ -117,7 +170,7 @@ def parse_text(sql: str, aggregates: Collection[str] = ()) -> tuple[exp.Expr | N
     with quiet():
         parser = _Parser(dialect=dialect)
         parser.aggregates = aggregates
-        trees = parser.parse(dialect.tokenize(sql), sql)
+        trees = parser.parse(tokens_of(sql), sql)
     tree = trees[0] if trees else None
     if tree is not None and aggregates:
         _mark_aggregates(tree, aggregates)

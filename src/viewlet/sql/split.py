@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import SqlError
 from viewlet.sql.depth import check_nesting, room_for
-from viewlet.sql.parser import parse_text, quiet
+from viewlet.sql.parser import parse_text, quiet, tokens_of
 from viewlet.sql.source import Source
 from viewlet.types import TableKind
 
@@ -118,7 +117,7 @@ def tokenize(sql: str) -> list[Token]:
     _check_characters(source)
     try:
         with quiet():
-            tokens = sqlglot.tokenize(sql, read=DIALECT)
+            tokens = tokens_of(sql)
     except TokenError:
         start = _unclosed(sql)
         raise source.error_at("unreadable SQL: a quote or comment is not closed", start, len(sql)) from None

@@ -140,6 +140,8 @@ _GENERATED = (exp.GeneratedAsIdentityColumnConstraint, exp.ComputedColumnConstra
 def _generated(node: exp.ColumnDef, source: Source) -> str | None:
     """The expression of a column GENERATED ALWAYS AS (expression) or AS (expression)."""
     for constraint in node.args.get("constraints") or []:
+        if not isinstance(constraint, exp.ColumnConstraint):
+            raise source.error("a constraint is expected after its name", constraint)
         kind = constraint.kind
         found = kind.this if isinstance(kind, exp.ComputedColumnConstraint) else kind.args.get("expression")
         if isinstance(kind, _GENERATED) and found is not None:
@@ -165,6 +167,8 @@ def default_of(node: exp.Expr, type: SqlType, source: Source) -> str | None:
     """What DEFAULT says, as SQL of the type of its column."""
     if node.find(exp.Column, exp.Query):
         raise source.error("DEFAULT is an expression without columns", node)
+    if node.find(exp.AggFunc, exp.Window):
+        raise source.error("DEFAULT is one value: it takes no aggregate and no window", node)
     return None if isinstance(node, exp.Null) else f"CAST({node.sql(dialect='duckdb')} AS {type})"
 
 
