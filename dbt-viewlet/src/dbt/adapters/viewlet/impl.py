@@ -8,7 +8,8 @@ seed                                    the rows of a file; rows that are other 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
@@ -31,6 +32,7 @@ logger = AdapterLogger("Viewlet")
 
 _VIEWS = "select view_name, sql, sources from duckdb_views()"
 _CATALOGUE_LOCK = RLock()
+_REHEARSALS = RLock()
 UNCHANGED, CHANGED, CREATED, REPLACED = "UNCHANGED", "CHANGE", "CREATE", "REPLACE"
 
 
@@ -54,6 +56,7 @@ class ViewletAdapter(SQLAdapter):
     def __init__(self, config: Any, mp_context: Any) -> None:
         super().__init__(config, mp_context)
         self._catalogue: dict[str, tuple[str, int, list[tuple[Any, ...]]]] = {}
+        self._beside: viewlet.Connection | None = None
 
     @classmethod
     def date_function(cls) -> str:
@@ -205,8 +208,7 @@ class ViewletAdapter(SQLAdapter):
         is_view = self._make_room(relation)
         if is_view is False and not full_refresh and self._is_declared(relation, columns):
             return _done(CHANGED, self._change_by_difference(relation, rows))
-        with self.connections.exception_handler(relation.render()), viewlet.connect() as rehearsal:
-            rehearsal.execute(f"create table {relation.render()} ({columns})")
+        with self.connections.exception_handler(relation.render()), self._rehearsal(relation, columns) as rehearsal:
             rehearsal.insert(relation.stored_name, rows)
         self._replace(relation, f"create or replace table {relation.render()} ({columns})")
         with self.connections.exception_handler(relation.render()):
@@ -235,12 +237,23 @@ class ViewletAdapter(SQLAdapter):
             f"select * exclude (table_oid) from {function}() where table_name = {_text(relation.stored_name)}"
             for function in ("duckdb_columns", "duckdb_constraints")
         ]
-        with viewlet.connect() as other:
+        try:
+            with self._rehearsal(relation, columns) as rehearsal:
+                return all(rehearsal.execute(sql).equals(self._arrow(sql)) for sql in about)
+        except viewlet.ViewletError:
+            return False
+
+    @contextmanager
+    def _rehearsal(self, relation: ViewletRelation, columns: str) -> Iterator[viewlet.Connection]:
+        """A database in memory with a table of these columns and constraints, and no other."""
+        with _REHEARSALS:
+            if self._beside is None:
+                self._beside = viewlet.connect()
+            self._beside.execute(f"create table {relation.render()} ({columns})")
             try:
-                other.execute(f"create table {relation.render()} ({columns})")
-            except viewlet.ViewletError:
-                return False
-            return all(other.execute(sql).equals(self._arrow(sql)) for sql in about)
+                yield self._beside
+            finally:
+                self._beside.execute(f"drop table {relation.render()}")
 
     def _replace(self, relation: ViewletRelation, statement: str, query: str = "select 1") -> None:
         """Runs a CREATE OR REPLACE. Views that would no longer fit what they read are dropped, to be made again.
