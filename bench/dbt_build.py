@@ -235,6 +235,13 @@ def differences(first: Path, second: Path) -> list[str]:
     return unequal
 
 
+def close_databases() -> None:
+    """Ends what `keep_open` has left open in this process."""
+    from dbt.adapters.viewlet import ViewletConnectionManager
+
+    ViewletConnectionManager.close_databases()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000, help="rows of all seeds")
@@ -262,14 +269,12 @@ def main() -> None:
         write_seeds(project / "seeds", options.rows, options.changed)
         print(f"build after {options.changed} rows have changed")
         again = build(project, runner)
+        close_databases()
         write_project(project, folder / "fresh", settings)
         print("build from nothing with the changed seeds")
         full = build(project, runner)
         print(f"    {full / again:.1f} times as long")
-        if options.one_process:
-            from dbt.adapters.viewlet import ViewletConnectionManager
-
-            ViewletConnectionManager.close_databases()
+        close_databases()
         unequal = differences(folder / "state", folder / "fresh")
     finally:
         shutil.rmtree(folder)
