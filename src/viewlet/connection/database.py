@@ -127,6 +127,11 @@ class Database:
             pending.take_back()
         self._pending = None
 
+    @property
+    def epoch_in_force(self) -> int:
+        """The epoch, also where an exception has left something that `recover` has to complete or take back."""
+        return self.epoch if self._pending is None or not self._is_in_force() else self._pending.after.epoch
+
     def _is_in_force(self) -> bool:
         """What is pending has been committed."""
         pending = self._pending

@@ -82,10 +82,14 @@ class Session:
     def _between_calls(self) -> Database:
         """The database for a call that is not part of another one: what an interrupted group came to is known."""
         database = self.database()
-        if self._group is not None:
-            self._group.settle(database.epoch)
-            self._group = None
+        self._settle_group()
         return database
+
+    def _settle_group(self) -> None:
+        """Finds out what an interrupted group came to; its batch may still have to be completed or taken back."""
+        if self._group is not None and self._database is not None:
+            self._group.settle(self._database.epoch_in_force)
+            self._group = None
 
     def close(self, with_snapshot: bool) -> None:
         """Ends the session; in a directory a snapshot may take the place of the log. A fork has nothing to end."""
@@ -111,7 +115,7 @@ class Session:
         self._owner.check("this connection")
         call = Call(name, signed, schema)
         if may_be_together(signed):
-            return self._queue.wait(call, self._change_together, self._between_calls)
+            return self._queue.wait(call, self._change_together, self._settle_group)
         with self._lock:
             self._between_calls()
             return self._change(call)
