@@ -33,7 +33,7 @@ def serves(origin: float, low: float, high: float) -> bool:
     >>> serves(7e12, 4e12, 8e12), serves(7e12, 0, 8e12), serves(-7, -9, -4), serves(0.0, -1, 1)
     (True, False, True, True)
     """
-    middle = int(origin) if isinstance(low, int) and origin.is_integer() else origin
+    middle = int(origin) if isinstance(low, int) and float(origin).is_integer() else origin
     return not origin or (2 * abs(low - middle) <= abs(middle) and 2 * abs(high - middle) <= abs(middle))
 
 
