@@ -256,8 +256,7 @@ class Connection:
                 self._session.commit_transaction()
 
     def _change_by_key(self, name: str, data: T, change: Callable[[Database, BaseTable, T], Change]) -> int:
-        with self._session.lock:
-            database = self._session.database()
+        with self._session.open() as database:
             table = database.catalogue.find_table(name)
             return self._session.commit({table.schema.name: change(database, table, data)})
 

@@ -331,10 +331,10 @@ def _lost(known: Json, error: BaseException | None, catalogue: Catalogue) -> Los
 def _names_in(statement: str) -> set[str]:
     """All words of a statement as they might be names, which are in lower case unless they are quoted."""
     from viewlet.sql import split_statements
-    from viewlet.sql.split import unquoted
+    from viewlet.sql.split import identifier
 
     words = {word for raw in split_statements(statement) for word in raw.words}
-    return {unquoted(word) if word[:1] == '"' else word.lower() for word in words}
+    return {identifier(word) for word in words}
 
 
 @contextmanager

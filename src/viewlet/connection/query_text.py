@@ -1,4 +1,4 @@
-"""Queries that were written with another library, as SQL: Ibis, SQLAlchemy and sqlglot."""
+"""The statement that declares a view of a query: of signals, a text, or an expression of another library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def view_statement(name: str, query: object, retain: Any = None) -> str:
     if home == "viewlet":
         from viewlet.signals import declare
 
-        return declare.view_statement(name, query, retain)  # type: ignore[arg-type]
+        return declare.view_statement(name, query, retain)
     if retain is not None:
         raise DataError("create_view(retain=...) is for views of samples")
     write = _WRITERS.get(home)

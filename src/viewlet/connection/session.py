@@ -191,7 +191,7 @@ class Session:
     def commit_transaction(self) -> int:
         """Applies what an open transaction has changed, as one batch; if that is refused, nothing is left of it."""
         with self.lock:
-            database = self.database()
+            database = self._between_calls()
             transaction, before = database.end_transaction(), database.epoch
             try:
                 return self.commit(transaction.changes())

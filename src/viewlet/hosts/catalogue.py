@@ -143,12 +143,7 @@ class Catalogue:
         """What changes of some tables may touch, through other views too."""
         found = self._reached.get(names)
         if found is None:
-            touched, views = {*names, *self._idle_streams(names)}, list[MaintainedView]()
-            for view in self.views.values():
-                if not touched.isdisjoint(view.sources):
-                    views.append(view)
-                    touched.add(view.name)
-            found = self._reached[names] = AffectedViews(tuple(views), maintainers(views))
+            found = self._reached[names] = self._closure({*names, *self._idle_streams(names)}, ())
         return found
 
     def route(self, table: str) -> Route | None:
@@ -163,15 +158,19 @@ class Catalogue:
         """What changes of some views may touch: these, and those that read them."""
         found = self._followed.get(views)
         if found is None:
-            touched, reached = set[str](), list[MaintainedView]()
-            for view in self.views.values():
-                if view in views or not touched.isdisjoint(view.sources):
-                    reached.append(view)
-                    touched.add(view.name)
             if len(self._followed) >= MOST_FOLLOWED:
                 self._followed = {}
-            found = self._followed[views] = AffectedViews(tuple(reached), maintainers(reached))
+            found = self._followed[views] = self._closure(set(), views)
         return found
+
+    def _closure(self, touched: set[str], first: tuple[MaintainedView, ...]) -> AffectedViews:
+        """Some views, and those that read a name that is touched or another one of these."""
+        views = list[MaintainedView]()
+        for view in self.views.values():
+            if view in first or not touched.isdisjoint(view.sources):
+                views.append(view)
+                touched.add(view.name)
+        return AffectedViews(tuple(views), maintainers(views))
 
     def engines_changed(self) -> None:
         """Some views have another engine, which may need other rows."""

@@ -69,8 +69,6 @@ class LocalHost:
     engines: EngineChooser = field(init=False)
     inner_views: InnerViews = field(default_factory=InnerViews)
     """Stored views that several engines read."""
-    _moves: int = 0
-    """How often views had got another engine when this was asked last."""
     _warehouse: Warehouse | None = None
     _dropped: set[str] = field(default_factory=set)
     """The names of partitioned streams and their views that were dropped since the last snapshot."""
@@ -288,13 +286,15 @@ class LocalHost:
         self._expect(self.catalogue.reach(tuple(sizes)), sizes)
 
     def _expect(self, reached: AffectedViews, sizes: Mapping[str, int]) -> None:
-        is_loaded = False
+        is_loaded, moves = False, self.engines.moves
         for maintainer in reached.maintainers:
             known = maintainer.sharing
             self.engines.expect(maintainer, sum(sizes.get(source, 0) for source in maintainer.declared.sources))
             is_loaded |= maintainer.load is not None
             if maintainer.sharing is not known:
                 self.inner_views.changed()
+        if self.engines.moves != moves:
+            self.catalogue.engines_changed()
         if is_loaded and self.inner_views.in_use:
             self.inner_views.keep_again(self._maintainers())
 
@@ -306,22 +306,18 @@ class LocalHost:
         """Engines share stored views between two batches."""
 
     def reached(self, batch: Batch) -> AffectedViews:
-        routes = [self.catalogue.route(name) for name in batch]
-        if not any(routes):
+        if not any(self.catalogue.route(name) for name in batch):
             return self.catalogue.reach(tuple(batch))
-        reached = self.catalogue.follow(tuple(view for name in batch for view in self._readers(name, batch[name])))
+        reached = self._routed(batch)
         sizes = {name: len(change) for name, change in batch.items()}
         if sum(sizes.values()) <= ROUTED_ROWS:
             self._expect(reached, sizes)
-            return self.reached(batch) if self._has_other_engines() else reached
+            return self._routed(batch)  # again, because views may have got other engines
         return reached
 
-    def _has_other_engines(self) -> bool:
-        """Whether views have got other engines since this was asked last."""
-        before, self._moves = self._moves, self.engines.moves
-        if before != self._moves:
-            self.catalogue.engines_changed()
-        return before != self._moves
+    def _routed(self, batch: Batch) -> AffectedViews:
+        """What a batch may touch, without the views that few rows do not concern."""
+        return self.catalogue.follow(tuple(view for name in batch for view in self._readers(name, batch[name])))
 
     def _readers(self, table: str, change: Change) -> tuple[MaintainedView, ...]:
         """The views that read a table, without those that a few rows do not concern."""

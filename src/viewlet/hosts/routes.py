@@ -21,7 +21,6 @@ class Route:
     """From the rows of one table or view to the views that read it."""
 
     def __init__(self, source: str, views: Iterable[MaintainedView]) -> None:
-        self.always: list[MaintainedView] = []
         self.guarded = 0
         """Views that some rows do not concern."""
         self._by_column: dict[int, dict[Datum, list[int]]] = {}
@@ -31,7 +30,6 @@ class Route:
             guard = view.maintainer.guard(source)
             if guard is None:
                 self._unguarded.append(place)
-                self.always.append(view)
                 continue
             self.guarded += 1
             wanted = self._by_column.setdefault(guard.position, {})

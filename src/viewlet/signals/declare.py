@@ -93,7 +93,7 @@ def _type_of(table: Table, name: str) -> SqlType:
     return table.columns[table.column_names.index(name)].type
 
 
-def view_statement(name: str, signal: Query, retain: Duration | None) -> str:
+def view_statement(name: str, signal: object, retain: Duration | None) -> str:
     """CREATE MATERIALIZED VIEW for a query."""
     if not isinstance(signal, Query):
         raise SignalError(f"create_view() takes a signal, made by db.signal(...), not a {type(signal).__name__}")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from viewlet.errors import SqlError
 from viewlet.sql.scope import unknown
 from viewlet.sql.source import quoted
-from viewlet.sql.split import RawStatement, split_statements, unquoted
+from viewlet.sql.split import RawStatement, identifier, split_statements
 from viewlet.types import Table, TableKind
 
 START, END = "__start_at", "__end_at"
@@ -140,20 +140,22 @@ class _Reader:
             at += 2
         elif part.end != at + 1:
             raise self._raw.source.error(_NEEDED)
-        name = self._name(at)
+        name = identifier(self._raw.words[at])
         if name not in self._catalog:
             raise self._error(unknown("table", name, self._catalog), at)
         return self._catalog[name]
 
     def names(self, clause: str, table: Table) -> tuple[str, ...]:
+        return self._list(clause, self._parts[clause], table)
+
+    def _list(self, clause: str, part: _Part, table: Table) -> tuple[str, ...]:
         """The columns of a list in parentheses, or a single one without them."""
-        part, words = self._parts[clause], self._raw.words
-        first, end = part.first, part.end
+        words, first, end = self._raw.words, part.first, part.end
         if first < end and words[first] == "(" and words[end - 1] == ")":
             first, end = first + 1, end - 1
         if end <= first or set(words[first + 1 : end : 2]) - {","} or (end - first) % 2 == 0:
             raise self._raw.source.error(f"{clause} takes columns: {clause} (a, b)")
-        found = [self._name(at) for at in range(first, end, 2)]
+        found = [identifier(self._raw.words[at]) for at in range(first, end, 2)]
         for place, name in enumerate(found):
             if name not in table.column_names:
                 raise self._error(unknown("column", name, table.column_names), first + 2 * place)
@@ -164,9 +166,9 @@ class _Reader:
         if part is None:
             return table.column_names
         if self._raw.words[part.first : part.first + 2] in (("*", "EXCEPT"), ("*", "EXCLUDE")):
-            without = _Reader(self._raw, {"COLUMNS": _Part(part.first + 2, part.end)}, {}).names("COLUMNS", table)
+            without = self._list("COLUMNS", _Part(part.first + 2, part.end), table)
             return tuple(name for name in table.column_names if name not in without)
-        return self.names("COLUMNS", table)
+        return self._list("COLUMNS", part, table)
 
     def text(self, clause: str) -> str:
         part = self._parts.get(clause)
@@ -185,11 +187,6 @@ class _Reader:
                 return True
             case _:
                 raise self._raw.source.error("STORED AS SCD TYPE 1 or STORED AS SCD TYPE 2 is expected")
-
-    def _name(self, at: int) -> str:
-        start, end = self._raw.positions[at]
-        written = self._raw.text[start:end]
-        return unquoted(written) if written.startswith('"') else written.lower()
 
     def _error(self, message: str, at: int) -> SqlError:
         return self._raw.source.error_at(message, *self._raw.positions[at])

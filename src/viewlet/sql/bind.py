@@ -27,7 +27,7 @@ from viewlet.sql.scope import unknown
 from viewlet.sql.signal_functions import SIGNAL_FUNCTIONS
 from viewlet.sql.signal_queries import bind_signal_query
 from viewlet.sql.source import Source, name_of, sql_of
-from viewlet.sql.split import RawStatement, create_kind, factorised_word, parse, split_statements, unquoted
+from viewlet.sql.split import RawStatement, create_kind, factorised_word, identifier, parse, split_statements, unquoted
 from viewlet.sql.statements import (
     STRATEGIES,
     AlterView,
@@ -549,5 +549,5 @@ def _explain(raw: RawStatement, names: Names) -> Explain:
     if len(words) == at + 1:
         start, end = raw.positions[at]
         written = raw.text[start:end]
-        return Explain(unquoted(written) if written.startswith('"') else written.lower(), stage)
+        return Explain(identifier(written), stage)
     return Explain(_query_view(raw, at, names), stage)

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from viewlet.sql.scope import unknown
 from viewlet.sql.source import quoted
-from viewlet.sql.split import RawStatement, unquoted
+from viewlet.sql.split import RawStatement, identifier, unquoted
 from viewlet.sql.statements import Copy
 from viewlet.types import Table, TableKind
 
@@ -92,7 +92,7 @@ def _target(raw: RawStatement, catalog: Mapping[str, Table]) -> tuple[str, tuple
 def _name(raw: RawStatement, at: int, kind: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
     start, end = raw.positions[at]
     written = raw.text[start:end]
-    name = unquoted(written) if written[0] == '"' else written.lower()
+    name = identifier(written)
     if name not in known:
         raise raw.source.error_at(unknown(kind, name, known), start, end)
     return name

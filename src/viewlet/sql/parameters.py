@@ -21,7 +21,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from viewlet.changes.values import MISSING, Misfit, plain
 from viewlet.errors import DataError, SqlError
 from viewlet.sql.source import Source
-from viewlet.sql.split import RawStatement, split_statements, tokenize, unquoted
+from viewlet.sql.split import RawStatement, identifier, split_statements, tokenize
 from viewlet.visible import described
 
 Parameters = Sequence[object] | Mapping[str, object]
@@ -247,12 +247,8 @@ def _inserted_row(raw: RawStatement) -> InsertedRow | None:
     if row[0] != "(" or row[-1] != ")" or row[1:-1:2] != ("?",) * (len(row) // 2) or set(row[2:-1:2]) - {","}:
         return None
     if not head:
-        return InsertedRow(_name(words[2]), None, raw.text[: raw.positions[at][1]] + " ")
+        return InsertedRow(identifier(words[2]), None, raw.text[: raw.positions[at][1]] + " ")
     if head[0] != "(" or head[-1] != ")" or set(head[2:-1:2]) - {","}:
         return None
-    columns = tuple(_name(word) for word in head[1:-1:2])
-    return InsertedRow(_name(words[2]), columns, raw.text[: raw.positions[at][1]] + " ")
-
-
-def _name(word: str) -> str:
-    return unquoted(word) if word[0] == '"' else word.lower()
+    columns = tuple(identifier(word) for word in head[1:-1:2])
+    return InsertedRow(identifier(words[2]), columns, raw.text[: raw.positions[at][1]] + " ")

@@ -104,6 +104,11 @@ def _word(token: Token, sql: str) -> str:
     return sql[token.start : token.end + 1] if token.token_type in _QUOTED else token.text.upper()
 
 
+def identifier(word: str) -> str:
+    """The name that a word is: in lower case, unless it is quoted."""
+    return unquoted(word) if word.startswith('"') else word.lower()
+
+
 def unquoted(word: str) -> str:
     """The text of a word without its quotes."""
     mark = word[:1]

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from viewlet.changes.staged_change import PART_COLUMN
-from viewlet.sql.split import RawStatement, split_statements, unquoted
+from viewlet.sql.split import RawStatement, identifier, split_statements
 from viewlet.sql.statements import CreateView
 from viewlet.sql.streams.match_clauses import WORD, MatchClauses, Range, read_clauses, split_symbols
 from viewlet.sql.streams.match_terms import TermBinder, TermError, parse_expression
@@ -74,7 +74,7 @@ def bind_match_recognize(raw: RawStatement, catalog: Mapping[str, Table]) -> Cre
 
 def _source(raw: RawStatement, at: int, catalog: Mapping[str, Table]) -> Table:
     word = raw.words[at - 1]
-    name = unquoted(word) if word.startswith('"') else word.lower()
+    name = identifier(word)
     if raw.words[at - 2] not in ("FROM", "JOIN", ",") or name not in catalog or catalog[name].parts is None:
         raise Reader(raw, at - 1).error(f"{WORD} follows the name of a partitioned stream, or of a view over such")
     return catalog[name]
@@ -138,7 +138,7 @@ class _Binder:
 
     def _column(self, words: Range) -> str:
         word = self.raw.words[words[0]]
-        name = unquoted(word) if word.startswith('"') else word.lower()
+        name = identifier(word)
         if words[1] - words[0] != 1 or name not in [column.name for column in own_columns(self.source)]:
             raise self._error(f"a column of {self.source.name!r} is expected here", words)
         return name
@@ -149,7 +149,7 @@ class _Binder:
         time = self.source.parts.time or PART_TIMESTAMP
         items = [self.raw.text[slice(*self._span(each))] for each in self.clauses.order]
         first = items[0].split()
-        named = unquoted(first[0]) if first[0].startswith('"') else first[0].lower()
+        named = identifier(first[0])
         if named != time or [each.upper() for each in first[1:]] not in ([], ["ASC"]):
             message = f"rows are searched in the order of time: ORDER BY begins with {time}"
             raise self._error(message, self.clauses.order[0])

@@ -19,7 +19,7 @@ from viewlet.algebra.nodes import Rel, Var, mul
 from viewlet.algebra.query import OutputColumn, Query
 from viewlet.errors import DataError, SchemaError, SqlError
 from viewlet.sql.source import Source, is_short_number
-from viewlet.sql.split import RawStatement, unquoted
+from viewlet.sql.split import RawStatement, identifier, unquoted
 from viewlet.sql.statements import CreateView
 from viewlet.sql.streams.part_queries import Place, bind_part_query, own_columns, subscripted
 from viewlet.streams.check import check_view
@@ -93,7 +93,7 @@ class Reader:
 
     def name(self) -> str:
         written = self.next()
-        return unquoted(written) if written.startswith('"') else written.lower()
+        return identifier(written)
 
     def number(self) -> int:
         word = self.next()
@@ -257,7 +257,7 @@ def view_header(raw: RawStatement) -> Header | None:
     if at + 2 >= len(words) or words[at + 1] != "AS":
         return None
     written = words[at]
-    return Header(unquoted(written) if written.startswith('"') else written.lower(), exists, at + 2)
+    return Header(identifier(written), exists, at + 2)
 
 
 def refuse_replacement(raw: RawStatement) -> None:
