@@ -23,7 +23,7 @@ _CATALOGUE = "SELECT sequence_name, start_value, min_value, max_value, increment
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class NumberSequence:
     """A sequence, with the `last` value that it gave; an `implied` one goes with the column that takes its values."""
 
     name: str
@@ -45,7 +45,7 @@ class Sequence:
         if self.last is not None:
             connection.execute(f"SELECT {self.call}").fetchall()
 
-    def taken_from(self, connection: Any) -> Sequence:
+    def taken_from(self, connection: Any) -> NumberSequence:
         """The sequence after what DuckDB took of it."""
         query = "SELECT last_value FROM system.main.duckdb_sequences() WHERE sequence_name = ?"
         ((last,),) = connection.execute(query, [self.name]).fetchall()
@@ -72,18 +72,18 @@ class Sequence:
 class Sequences:
     """The sequences of a database; their names are equal in any case."""
 
-    known: dict[str, Sequence] = field(default_factory=dict)
+    known: dict[str, NumberSequence] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
     """Those that have given values which nothing outside the process knows of."""
 
-    def put(self, sequence: Sequence) -> None:
+    def put(self, sequence: NumberSequence) -> None:
         self.known[sequence.name.casefold()] = sequence
 
     def drop(self, name: str) -> None:
         self.known.pop(name.casefold(), None)
         self.moved.discard(name.casefold())
 
-    def find(self, name: str) -> Sequence | None:
+    def find(self, name: str) -> NumberSequence | None:
         return self.known.get(name.casefold())
 
     def free_name(self, name: str) -> str:
@@ -108,7 +108,7 @@ class Sequences:
         self._note(replace(each, last=value))
         return values
 
-    def _note(self, after: Sequence) -> None:
+    def _note(self, after: NumberSequence) -> None:
         if after != self.known[after.name.casefold()]:
             self.moved.add(after.name.casefold())
             self.put(after)
@@ -152,7 +152,7 @@ class Sequences:
         if known.get("dropped"):
             self.drop(known["name"])
         else:
-            self.put(Sequence(**known))
+            self.put(NumberSequence(**known))
 
 
 def calls_sequences(sql: str) -> bool:
@@ -171,7 +171,7 @@ def called_sequences(sql: str) -> list[str]:
     return [name[1:-1].replace('""', '"') if name[:1] == '"' else name for name in names]
 
 
-def defined_sequence(statement: str, implied: bool = False) -> Sequence:
+def defined_sequence(statement: str, implied: bool = False) -> NumberSequence:
     """What CREATE SEQUENCE declares, as DuckDB reads it."""
     import duckdb
 
@@ -186,4 +186,4 @@ def defined_sequence(statement: str, implied: bool = False) -> Sequence:
     if len(found) != 1:
         raise SchemaError("CREATE SEQUENCE name is expected")
     name, start, low, high, increment, cycle = found[0]
-    return Sequence(name, start, low, high, increment, cycle, implied)
+    return NumberSequence(name, start, low, high, increment, cycle, implied)

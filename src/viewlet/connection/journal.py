@@ -20,7 +20,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from viewlet import __version__
-from viewlet.changes.sequences import Sequence
+from viewlet.changes.sequences import NumberSequence
 from viewlet.engine.catalogue_json import Json, table_of_json, table_to_json
 from viewlet.engine.choose_adaptive import chosen_adaptive
 from viewlet.engine.declaration import Declaration, declared_by
@@ -199,7 +199,7 @@ class LogJournal:
             database.tables[table.schema.name] = table
         database.catalogue.types.update(facts.get("types", {}))
         for known in facts.get("sequences", ()):
-            database.sequences.put(Sequence(**known))
+            database.sequences.put(NumberSequence(**known))
         for known in facts["views"]:
             self._resume(known, saved)
         database.committed = replace(database.committed, epoch=facts["epoch"])

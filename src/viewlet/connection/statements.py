@@ -14,10 +14,17 @@ from viewlet.changes.sequences import calls_sequences
 from viewlet.connection.binding import bound_statement, missing_name, naming_lost_views, readable_names
 from viewlet.connection.catalogue_queries import catalogue, show
 from viewlet.connection.database import Database
-from viewlet.connection.definitions import comment_on, create_type, drop_type
+from viewlet.connection.definitions import (
+    comment_on,
+    create_sequence,
+    create_type,
+    declared_table,
+    drop_sequences,
+    drop_type,
+    settle_sequences,
+)
 from viewlet.connection.explain import explain_query, explain_view
 from viewlet.connection.redeclare import replace_table
-from viewlet.connection.sequences import create_sequence, declared_table, drop_sequences, settle_sequences
 from viewlet.connection.session import Session
 from viewlet.engine.declaration import Declaration, constraint_declaration, declaration
 from viewlet.engine.kinds import kind_defined_by

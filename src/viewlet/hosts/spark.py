@@ -38,6 +38,7 @@ from viewlet.hosts.spread_views import (
     SpreadView,
     noted,
     read_by_tasks,
+    reason_of,
     unit_sharers,
 )
 from viewlet.hosts.unit_planning import UnitPlanner
@@ -202,16 +203,11 @@ class SparkHost:
         form, unit, planned = distributed_form(declared), other.unit, other.declared
         assert form.results is not None
         engine = form.results.engine(self.cluster, reading)
-        maintainer = Maintainer(declared, Choice(engine, self._reason(unit, planned, is_own=False)))
+        maintainer = Maintainer(declared, Choice(engine, reason_of(self.cluster, unit, planned, is_own=False)))
         view = MaintainedView(declared, maintainer, self.log)
         self._keys[maintainer] = engine.key
         self._views[view.name] = SpreadView(view, other, is_own=False)
         return view
-
-    def _reason(self, unit: Unit, planned: Declaration, is_own: bool) -> str:
-        """Where a view is, and what it is read from if that is the unit of another."""
-        spread = distributed_form(planned).reason(self.cluster, unit)
-        return spread if is_own else f"{spread}; read from what is kept for view {planned.name}"
 
     def _renamed(self, declared: Declaration) -> Declaration:
         """The declaration under a name that no unit has: the name of a dropped view may be that of a shared unit."""
@@ -227,7 +223,7 @@ class SparkHost:
         """A view whose unit the cluster has; it may have been planned for another view of the same rows."""
         unit, planned = kept.unit, kept.declared
         engine = distributed_form(planned).engine(self.cluster, unit, planned)
-        maintainer = Maintainer(planned, Choice(engine, self._reason(unit, planned, True)))
+        maintainer = Maintainer(planned, Choice(engine, reason_of(self.cluster, unit, planned, is_own=True)))
         view = MaintainedView(declared, maintainer, self.log)
         self._keys[maintainer] = ResultKey(unit.name)
         self._views[view.name] = SpreadView(view, kept)
@@ -547,7 +543,7 @@ class SparkHost:
             view.subscribers.pop(FOLDER, None)
             if view.name in self.feeds.since:
                 self.feed(view, self.feeds.since[view.name])
-            reason = self._reason(known.unit, known.planned, known.is_own)
+            reason = reason_of(self.cluster, known.unit, known.planned, known.is_own)
             view.maintainer.run_on(replace(view.choice, reason=reason))
 
     def take_up(self, saved: SnapshotReader) -> Json:

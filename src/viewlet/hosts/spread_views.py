@@ -12,6 +12,7 @@ from viewlet.engine.catalogue_json import Json
 from viewlet.engine.contract import ReadByTasks
 from viewlet.engine.declaration import PLANNED, READ_FROM, Declaration, planned_to_json
 from viewlet.engine.kind import Hints
+from viewlet.engine.kinds import distributed_form
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.planned_unit import PlannedUnit
 from viewlet.spark.run.engine import Engine
@@ -120,3 +121,9 @@ def noted(known: Iterable[Json], views: Mapping[str, SpreadView]) -> Iterator[Js
         view = views[each["name"]]
         yield {**each, **view.facts(with_merged=view.unit.name not in units)}
         units.add(view.unit.name)
+
+
+def reason_of(cluster: Engine, unit: Unit, planned: Declaration, is_own: bool) -> str:
+    """Where a view is, and what it is read from if that is the unit of another."""
+    spread = distributed_form(planned).reason(cluster, unit)
+    return spread if is_own else f"{spread}; read from what is kept for view {planned.name}"

@@ -25,7 +25,7 @@ SLACK = 64.0
 LOSS = 1e-6
 """Variances that rounding may have changed by more than this part of them are warned of."""
 MOST_CANCELLED = 2.0**13
-"""Weights whose effects cancel each other but for a smaller part than this one in so many are not taken."""
+"""Weights are refused where their effects cancel each other to less than one part in this many."""
 WITHOUT_ROUNDING = 2.0**49
 """Whole sums below this are exact, and a variance of zero that is computed from them is one."""
 

@@ -31,7 +31,7 @@ def normal(origins: Sequence[float]) -> Origins:
 
 
 def moved(sums: Any, before: Origins, after: Origins, variables: int, degree: int) -> Any:
-    """Sums about other origins; the last axis has the monomials of so many variables up to a degree.
+    """Sums moved to other origins; the last axis has the monomials of all variables, up to the degree.
 
     Exact numbers stay exact.
     """

@@ -180,7 +180,7 @@ class MaintainedTree(Generic[T]):
         return self.ring.lift(variables)
 
     def forget_origins(self) -> None:
-        """Without any rows, the next ones choose origins anew."""
+        """Once all rows are gone, the next ones choose new origins."""
         if self._origins.values and not any(map(len, self.stores.values())):
             self._origins.values.clear()
             self._lift_of.cache_clear()

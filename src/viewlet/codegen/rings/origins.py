@@ -169,7 +169,7 @@ class Origins:
         self._row.write(row, changes)
 
     def forget(self) -> None:
-        """Without any rows, the next ones choose origins anew."""
+        """Once all rows are gone, the next ones choose new origins."""
         if self._row.types and not any(map(self._has_rows, self._variants)):
             self._stores[STORE].pool[0] = 0
 

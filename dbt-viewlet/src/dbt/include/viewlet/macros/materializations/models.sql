@@ -1,8 +1,20 @@
+{% macro viewlet__begin() %}
+  {{ run_hooks(pre_hooks, inside_transaction=False) }}
+  {{ run_hooks(pre_hooks, inside_transaction=True) }}
+{% endmacro %}
+
+{#- What follows every materialization; the answer is what it has made. -#}
+{% macro viewlet__end(target_relation) %}
+  {% do persist_docs(target_relation, model) %}
+  {{ run_hooks(post_hooks, inside_transaction=True) }}
+  {{ run_hooks(post_hooks, inside_transaction=False) }}
+  {{ return({'relations': [target_relation]}) }}
+{% endmacro %}
+
 {#- Models of the kinds view, materialized_view and incremental are views that Viewlet keeps fresh. -#}
 {% macro viewlet__maintained() %}
   {%- set target_relation = this.incorporate(type='view') -%}
-  {{ run_hooks(pre_hooks, inside_transaction=False) }}
-  {{ run_hooks(pre_hooks, inside_transaction=True) }}
+  {%- do viewlet__begin() -%}
   {%- if config.get('contract').enforced -%}
     {{ get_assert_columns_equivalent(sql) }}
   {%- endif -%}
@@ -10,10 +22,7 @@
   {% call noop_statement('main', done ~ ' VIEW', done, -1) -%}
     {{ sql }}
   {%- endcall %}
-  {% do persist_docs(target_relation, model) %}
-  {{ run_hooks(post_hooks, inside_transaction=True) }}
-  {{ run_hooks(post_hooks, inside_transaction=False) }}
-  {{ return({'relations': [target_relation]}) }}
+  {{ return(viewlet__end(target_relation)) }}
 {% endmacro %}
 
 {% materialization view, adapter='viewlet' %}
@@ -30,8 +39,7 @@
 
 {% materialization table, adapter='viewlet' %}
   {%- set target_relation = this.incorporate(type='table') -%}
-  {{ run_hooks(pre_hooks, inside_transaction=False) }}
-  {{ run_hooks(pre_hooks, inside_transaction=True) }}
+  {%- do viewlet__begin() -%}
   {%- set columns, query = '', sql -%}
   {%- if config.get('contract').enforced -%}
     {{ get_assert_columns_equivalent(sql) }}
@@ -42,8 +50,5 @@
   {% call noop_statement('main', done.action ~ ' ' ~ done.rows, done.action, done.rows) -%}
     {{ sql }}
   {%- endcall %}
-  {% do persist_docs(target_relation, model) %}
-  {{ run_hooks(post_hooks, inside_transaction=True) }}
-  {{ run_hooks(post_hooks, inside_transaction=False) }}
-  {{ return({'relations': [target_relation]}) }}
+  {{ return(viewlet__end(target_relation)) }}
 {% endmaterialization %}
